@@ -257,14 +257,13 @@ def check(arguments: argparse.Namespace) -> int:
 
 def convert(arguments: argparse.Namespace) -> int:
     """`peft-igc convert`."""
-    from .inference.loading import check_adapter_folder
+    from .inference.loading import find_adapter
     from .tuner.saving.conversion import convert
 
-    for name in arguments.adapters:
-        check_adapter_folder(Path(name))
+    folders = [find_adapter(name) for name in arguments.adapters]  # all of them, before one is changed
     tokenizer = None if arguments.tokenizer is None else _tokenizer(arguments.tokenizer)
-    for name in arguments.adapters:
-        done = convert(Path(name).expanduser(), tokenizer)
+    for name, folder in zip(arguments.adapters, folders, strict=True):
+        done = convert(folder, tokenizer)
         _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
     return 0
 
@@ -322,11 +321,11 @@ def annotate(arguments: argparse.Namespace) -> int:
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Loads the model that the arguments name, on the device that they name, and its tokenizer."""
-    from .inference.loading import check_adapter_folder, load_adapter, load_base
+    from .inference.loading import find_adapter, load_adapter, load_base
 
     device = _device(arguments.device)
     if arguments.adapter is not None:
-        check_adapter_folder(arguments.adapter)  # before a large base is loaded
+        find_adapter(arguments.adapter)  # before a large base is loaded
     model, tokenizer = load_base(arguments.base, arguments.dtype)
     if arguments.adapter is not None:
         model = load_adapter(model, arguments.adapter)

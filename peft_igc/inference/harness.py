@@ -30,7 +30,7 @@ from lm_eval.models.huggingface import HFLM
 from ..tuner.anchors import Rules, anchors_in_text
 from ..tuner.base_model import TINY
 from ..tuner.hooks.wrapper import active_config
-from .loading import find_adapter, find_base, load_adapter
+from .loading import find_base, load_adapter
 
 
 __all__ = ["IGCLM", "anchors_of_batch", "key_of", "waves"]
@@ -124,7 +124,7 @@ class IGCLM(HFLM):
     def _create_model(self, *args: Any, peft: str | None = None, **kwargs: Any) -> None:
         """Loads the base with the parent's method, and the adapter with ours."""
         super()._create_model(*args, peft=None, **kwargs)
-        if peft and Path(find_adapter(peft)).is_dir():
+        if peft and (peft == TINY or Path(peft).expanduser().is_dir()):
             self._model = load_adapter(self._model, peft)
         elif peft:
             from peft import PeftModel

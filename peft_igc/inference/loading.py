@@ -35,7 +35,6 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `or
 __all__ = [
     "TINY",
     "TINY_FOLDER",
-    "check_adapter_folder",
     "find_adapter",
     "find_base",
     "is_hub_id",
@@ -93,8 +92,8 @@ def load_base(
     source = find_base(name_or_path)
     if dtype is None:
         dtype = torch.float32 if source is TINY_FOLDER else "auto"
-    elif isinstance(dtype, str):
-        dtype = _parse_dtype(dtype)
+    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise ValueError(f'`dtype="{dtype}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
     try:
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(source)
@@ -107,7 +106,14 @@ def load_base(
             f"`{source}` is not a local folder and could not be loaded from the hub: {error} "
             'Check the name, or pass a local folder or "tiny".'
         ) from error
-    _prepare_padding(tokenizer, source)
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise ValueError(
+                f"The tokenizer of `{source}` has neither a padding nor an end token. Set `pad_token` in its "
+                "`tokenizer_config.json`."
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
     return model.eval(), with_template(tokenizer)
 
 
@@ -152,16 +158,6 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None
 
 
-def _parse_dtype(name: str) -> torch.dtype | str:
-    """The torch dtype of this name; `"auto"` is returned as it is."""
-    if name == "auto":
-        return name
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f'`dtype="{name}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
-    return dtype
-
-
 def with_template(tokenizer: Any) -> Any:
     """The tokenizer; one without a chat template gets that of a completion model, `Q: ...`, `A: ...`."""
     if tokenizer.chat_template is None:
@@ -169,21 +165,23 @@ def with_template(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> None:
-    """Sets left padding, and the end token as padding token if there is none."""
-    if tokenizer.pad_token is None:
-        if tokenizer.eos_token is None:
-            raise ValueError(
-                f"The tokenizer of `{source}` has neither a padding nor an end token. Set `pad_token` in its "
-                "`tokenizer_config.json`."
-            )
-        tokenizer.pad_token = tokenizer.eos_token
-    tokenizer.padding_side = "left"
-
-
 def find_adapter(folder: str | Path) -> Path:
-    """Location of an adapter: `"tiny"` names the one inside the package."""
-    return TINY_ADAPTER_FOLDER if str(folder) == TINY else Path(folder).expanduser()
+    """The folder of an adapter; `"tiny"` names the one inside the package. PEFT would look others up on the hub.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist or contains no adapter.
+    """
+    if str(folder) == TINY:
+        folder, cure = TINY_ADAPTER_FOLDER, "Install the package again, or make the adapter with `peft-igc demo`."
+    else:
+        folder, cure = Path(folder).expanduser(), "Pass a folder written by `model.save_pretrained`."
+    if not folder.is_dir():
+        raise FileNotFoundError(f"The adapter folder `{folder}` does not exist. {cure}")
+    if not (folder / CONFIG_NAME).is_file():
+        raise FileNotFoundError(f"The folder `{folder}` contains no `{CONFIG_NAME}`. {cure}")
+    if not any((folder / name).is_file() for name in (SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME)):
+        raise FileNotFoundError(f"The folder `{folder}` contains no `{SAFETENSORS_WEIGHTS_NAME}`. Copy it again.")
+    return folder
 
 
 def load_adapter(
@@ -207,12 +205,10 @@ def load_adapter(
             was trained with this one is missing.
     """
     folder = find_adapter(folder)
-    check_adapter_folder(folder)
-    keys = _keys(folder)
     config = read_config(folder) if config is None else config
-    _check_method(folder, config, keys)
     _warn_of_base(folder, config, base)
     try:
+        _check_method(folder, config)
         model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
         return model.eval()
     except (SafetensorError, EOFError) as error:
@@ -275,50 +271,19 @@ def read_config(folder: Path) -> PeftConfig:
     return config
 
 
-def _keys(folder: Path) -> list[str]:
-    """The keys of the weights in a folder. Refuses those that cannot be read."""
-    path = folder / SAFETENSORS_WEIGHTS_NAME
-    if not path.is_file():
-        return []
-    try:
-        with safe_open(path, framework="pt") as file:
-            return list(file.keys())
-    except SafetensorError as error:
-        raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
-
-
-def _check_method(folder: Path, config: PeftConfig, keys: list[str]) -> None:
+def _check_method(folder: Path, config: PeftConfig) -> None:
     """Refuses weights of an IGC adapter with the config of another method.
 
     PEFT (0.21) would warn, and leave the other method's adapter with its first random weights.
     """
-    if any(map(FILE_KEY.search, keys)) and not isinstance(config, IGCConfig):
+    path = folder / SAFETENSORS_WEIGHTS_NAME
+    if isinstance(config, IGCConfig) or not path.is_file():
+        return
+    with safe_open(path, framework="pt") as file:
+        holds_igc = any(map(FILE_KEY.search, file.keys()))
+    if holds_igc:
         method = getattr(config.peft_type, "value", config.peft_type)
         raise ValueError(
             f"`{folder}` holds the weights of an IGC adapter, but its `{CONFIG_NAME}` is of the method {method}. "
             "Copy the folder again."
         )
-
-
-def check_adapter_folder(folder: str | Path) -> None:
-    """Refuses a folder without an adapter, which PEFT would look up on the hub.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist or contains no adapter.
-    """
-    folder = find_adapter(folder)
-    if folder == TINY_ADAPTER_FOLDER and not (folder / "adapter_config.json").is_file():
-        raise FileNotFoundError(
-            f"The trained adapter of the embedded base is missing from `{folder}`. Install the package again, or make "
-            "the adapter with `peft-igc demo` and load `demo-output/adapter`."
-        )
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"The adapter folder `{folder}` does not exist. Pass a folder written by `model.save_pretrained`."
-        )
-    if not (folder / "adapter_config.json").is_file():
-        raise FileNotFoundError(
-            f"The folder `{folder}` contains no `adapter_config.json`. Pass a folder written by `save_pretrained`."
-        )
-    if not any((folder / name).is_file() for name in ("adapter_model.safetensors", "adapter_model.bin")):
-        raise FileNotFoundError(f"The folder `{folder}` contains no `adapter_model.safetensors`. Copy it again.")
