@@ -2,15 +2,11 @@
 
 In: a model with an IGC adapter, its tokenizer, items `{"prompt", "target"}`, optionally with `group` and operand
 columns. Out: an `Audit` with the counts of `evaluate`, a `Finding` for each wrong answer, and the number of these by
-cause. The causes and the parts of the adapter that they name are in `causes`; what was read and written is in the
-records of the answers.
-
-The answers are those of `evaluate`. Where the right result was calculated and the answer is wrong, it
-is generated again with every gate at 1: if it is then right, the gate is the cause. Nothing is changed in the model.
+cause (`causes`). Where the right result was calculated and the answer is wrong, it is generated again with every gate
+at 1: if it is then right, the gate is the cause. Nothing is changed in the model.
 
 Shapes: T positions of a call, H hidden size, B rows of a batch.
-Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl --html audit.html`, `pytest
-tests/inference/test_audit.py`
+Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`, `pytest tests/inference/test_audit.py`
 """
 
 from __future__ import annotations
@@ -61,17 +57,10 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The finding for JSON, each step in one line."""
-        return {
-            "index": self.index,
-            "prompt": self.item["prompt"],
-            "target": self.item["target"],
-            "answer": self.answer.text,
-            "cut": self.answer.cut,
-            "cause": self.cause,
-            "detail": self.detail,
-            "steps": [step.summary for step in self.answer.steps],
-            "untrue": self.untrue,
-        }
+        item, answer = self.item, self.answer
+        found = {"index": self.index, "prompt": item["prompt"], "target": item["target"], "answer": answer.text}
+        found |= {"cut": answer.cut, "cause": self.cause, "detail": self.detail, "untrue": self.untrue}
+        return found | {"steps": [step.summary for step in answer.steps]}
 
 
 @dataclass(frozen=True)
@@ -114,13 +103,9 @@ class Audit:
             title: its heading, such as the names of adapter and data.
             examples: findings shown per cause. They hold prompts and answers: 0 leaves them out.
         """
-        report = self.report
-        lead = (
-            f"<p>{report['exact_match']:.2%} of {report['n']:,} answers are exactly right; {report['wrong']:,} are "
-            "not. The causes, most frequent first:</p>"
-        )
-        causes = "\n".join(_cause(self, name, count, examples) for name, count in report["causes"].items())
-        return document(title, f"{lead}\n{causes}\n{_groups(report)}")
+        lead, _, _ = self.format().partition("\n")
+        causes = "\n".join(_cause(self, name, count, examples) for name, count in self.report["causes"].items())
+        return document(title, f"<p>{lead} The causes, most frequent first:</p>\n{causes}\n{_groups(self.report)}")
 
 
 def audit(
@@ -189,16 +174,10 @@ def _cause(audit: Audit, name: str, count: int, examples: int) -> str:
     more = "" if len(shown) == count else f"<p>{count - len(shown):,} more are not shown.</p>"
     return (
         f"<details><summary><b>{escaped(cause.title)}</b> {count:,} ({share:.1%}) "
-        f'<meter value="{share:.3f}"></meter></summary>\n<p>What to do: {_code(cause.advice)}.</p>'
-        f"{described(details)}<p>Part: {_code(cause.part)}.</p>\n"
+        f'<meter value="{share:.3f}"></meter></summary>\n<p>What to do: {escaped(cause.advice)}.</p>'
+        f"{described(details)}<p>Part: {escaped(cause.part)}.</p>\n"
         f"{''.join(map(_finding, shown))}{more}</details>"
     )
-
-
-def _code(text: str) -> str:
-    """Escaped text, with what is in backticks as code."""
-    parts = escaped(text).split("`")
-    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
 
 
 def _finding(finding: Finding) -> str:

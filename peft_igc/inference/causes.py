@@ -4,15 +4,13 @@ In: an item and its answer with the record of its text. Out: the name of a cause
 users, and a detail for people. A cause is the first thing on the way from the text to the answer that went wrong: a
 wrong operand also makes a wrong operator probable, but not the other way round.
 
-What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), if its prompt is
-a question of BIG-bench, or if exactly one calculation with two numbers of the prompt gives the target. Otherwise a
-wrong result is `misread`, without the part. No model and no tensors here.
+What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), or if its prompt
+is a question of BIG-bench. Otherwise a wrong result is `misread`, without the part. No model and no tensors here.
 Try it: `pytest tests/inference/test_causes.py`
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import tomllib
@@ -20,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.bigbench import OPERATION_NAMES, parse_question
+from ..data.bigbench import parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
-from ..text.literals import numbers
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Reason
 from ..tuner.records import EXPLANATIONS, StepRecord
@@ -32,7 +29,6 @@ from .records import Answer
 __all__ = ["CAUSES", "Cause", "Expected", "cause_of", "expected_of", "plain_number"]
 
 LEAST_OPEN = 0.5  # a gate below this is closed
-MOST_NUMBERS = 8  # of a prompt, for which all pairs are tried
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
 _AFTER_READING |= {"other_operation", "difference_below_zero"}
@@ -81,25 +77,7 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
     question = parse_question(item["prompt"])
     if question is not None:
         return Expected(question[1], (question[0], question[2]))
-    if not re.search(r"\d", item["target"]):
-        return Expected(NO_ARITHMETIC)
-    return _only_calculation(item["prompt"], plain_number(item["target"]))
-
-
-def _only_calculation(prompt: str, target: str) -> Expected | None:
-    """The calculation with two numbers of a prompt that gives the target; None if there is none, or another one."""
-    known = [str(one.value) for one in numbers(prompt) if one.value is not None and one.value.denominator == 1]
-    if not 2 <= len(known) <= MOST_NUMBERS:
-        return None
-    found = set()
-    for a, b in itertools.permutations(known, 2):
-        for operator in OPERATION_NAMES:
-            if evaluate_exactly(operator, a, b) == target:
-                found.add(Expected(operator, (a, b)))
-    forms = {(one.operator, frozenset(one.operands or ())) for one in found}
-    if len(forms) != 1:
-        return None
-    return min(found, key=lambda one: known.index((one.operands or ("",))[0]))  # of a sum the order of the text
+    return None if re.search(r"\d", item["target"]) else Expected(NO_ARITHMETIC)
 
 
 def plain_number(number: str) -> str:

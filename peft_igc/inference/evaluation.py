@@ -278,61 +278,42 @@ def answer_tokens(
         model, tokenizer, batch_size, max_new_tokens, progress: as in `generate_answers`.
         record, base: as in `answer_items` and `trace`.
 
-    Returns:
-        The answer to each prompt.
-
     Raises:
         ValueError: if the adapter was made for another tokenizer; with `record`, if no adapter is active.
     """
     config = active_config(model)
     if config is not None:
         check_tokenizer(config.token_table, tokenizer)
+    ends = end_tokens(model, tokenizer)
     answers: dict[int, Answer] = {}
     with eval_mode(model):
         for chosen in batches_of(tokens, batch_size):
             batch = [tokens[index] for index in chosen]
             with igc_trace(model, tokenizer, base=base) if record else nullcontext() as recording:
                 output = generate_greedily(model, tokenizer, batch, max_new_tokens)
-            found = _answers_of(tokenizer, output, len(batch[0]), end_tokens(model, tokenizer))
-            if recording is not None:
-                found = [_with_record(*pair) for pair in zip(found, recording.texts, strict=True)]
-            answers.update(zip(chosen, found, strict=True))
+            steps = getattr(output, "igc_steps", None) or [()] * len(batch)
+            texts = [None] * len(batch) if recording is None else recording.texts
+            new = output.sequences[:, len(batch[0]) :].tolist()
+            for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
+                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text)
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
 
 
-def _with_record(answer: Answer, text: TextRecord) -> Answer:
-    """An answer with the record of its text, whose steps know more, but not whether their results are spelled."""
-    steps = [
-        dataclasses.replace(step, written=one.written) for step, one in zip(text.steps, answer.steps, strict=False)
-    ]
-    return dataclasses.replace(answer, steps=tuple(steps), record=dataclasses.replace(text, steps=tuple(steps)))
-
-
-def _answers_of(tokenizer: Any, output: Any, prompt: int, ends: Sequence[int]) -> list[Answer]:
-    """The answers in an output of `generate`.
-
-    Args:
-        tokenizer: decodes.
-        output: of `generate(..., return_dict_in_generate=True)`; without the steps, the sequences alone.
-        prompt: number of columns of the prompts.
-        ends: the tokens that end an answer.
-    """
-    sequences = output if torch.is_tensor(output) else output.sequences
-    steps = getattr(output, "igc_steps", None) or [()] * len(sequences)
-    answers = []
-    for row, found in zip(sequences[:, prompt:].tolist(), steps, strict=True):
-        text, cut = decode_answer(tokenizer, row, ends)
-        if cut or any(step.written is None for step in found):
-            found = tuple(dataclasses.replace(step, written=step.written or _spells(text, step)) for step in found)
-        answers.append(Answer(text, cut, found))
-    return answers
+def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None) -> Answer:
+    """An answer whose steps are those of its record, which know more, but not whether their results are spelled."""
+    told = [step.written for step in steps]
+    if record is not None:
+        steps = record.steps
+    if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
+        told = [written or _spells(text, step) for step, written in zip(steps, told, strict=False)]
+    steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
+    return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps))
 
 
 def _spells(text: str, step: StepRecord) -> bool:
-    """Whether an answer has the result of a step as a number of its own. `StepRecord.written` does not know the last
-    token of a cut answer, and nothing in the hidden interface."""
+    """Whether an answer has the result of a step as a number of its own."""
     if step.result is None:
         return False
     return re.search(rf"(?<![\w.]){re.escape(step.result)}(?!\w|[.,]\d)", text.replace(",", "")) is not None

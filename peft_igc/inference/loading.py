@@ -1,8 +1,7 @@
 """Loads a base model with its tokenizer, and an adapter onto a base model.
 
 `load_base` returns the base inside the package, one in a folder, or one on the hub: the model in eval mode, the
-tokenizer set to left padding as generation needs it. `tiny_igc` returns the base inside the package with its trained
-adapter. `load_adapter` adds a saved adapter of any PEFT method with
+tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
 `PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
 
 Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
@@ -51,9 +50,6 @@ def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Loads the base model inside the package: a Llama of 2.8 million parameters, in float32.
 
     It copies numbers and knows some English, but cannot calculate. Each call loads a new copy.
-
-    Raises:
-        FileNotFoundError: if the package was installed without its data files.
     """
     return load_base(TINY)
 
@@ -62,9 +58,6 @@ def tiny_igc() -> tuple[PeftModel, PreTrainedTokenizerBase]:
     """Loads the base model inside the package with the trained adapter inside the package, in eval mode.
 
     It calculates with two integers of up to 40 digits. Each call loads a new copy.
-
-    Raises:
-        FileNotFoundError: if the package was installed without its data files.
     """
     base, tokenizer = load_base(TINY)
     return load_adapter(base, TINY), tokenizer
@@ -118,39 +111,23 @@ def load_base(
 
 
 def find_base(name_or_path: str | Path) -> Path | str:
-    """Location of a base model: a `Path` for a local folder, a string for a possible hub id.
-
-    Args:
-        name_or_path: as in `load_base`.
-
-    Raises:
-        FileNotFoundError: if a path does not exist or the folder contains no model.
-        ValueError: if the folder contains an adapter.
-    """
-    folder = TINY_FOLDER if str(name_or_path) == TINY else Path(name_or_path).expanduser()
-    if folder.exists() and not folder.is_dir():
-        raise FileNotFoundError(f"`{folder}` is a file, not a model's folder. Pass the folder with `config.json`.")
-    if not folder.is_dir() and folder != TINY_FOLDER:
-        if isinstance(name_or_path, Path) or not is_hub_id(name_or_path):
-            raise FileNotFoundError(
-                f'The folder `{folder}` does not exist. Pass an existing folder, a hub id, or "tiny".'
-            )
+    """Location of a base: a `Path` for a local folder, a string for a possible hub id. Errors as in `load_base`."""
+    cure = 'Pass a folder written by `model.save_pretrained`, a hub id, or "tiny".'
+    folder = Path(name_or_path).expanduser()
+    if str(name_or_path) == TINY:
+        folder = TINY_FOLDER
+        cure = "Install the package again, or make one with `python recipes/pretrain_tiny_base.py --output DIR`."
+    elif isinstance(name_or_path, str) and not folder.exists() and is_hub_id(name_or_path):
         return name_or_path
     if (folder / "config.json").is_file():
         return folder
-    if (folder / "adapter_config.json").is_file():
+    if (folder / CONFIG_NAME).is_file():
         raise ValueError(
             f"`{folder}` contains an adapter, not a base model. Load the base that it was trained on, "
             "then add it with `PeftModel.from_pretrained(base, folder)`."
         )
-    if folder == TINY_FOLDER:
-        raise FileNotFoundError(
-            f"The embedded base model is missing from `{folder}`. Install the package again, "
-            "or make the model with `python recipes/pretrain_tiny_base.py --output DIR` and load that folder."
-        )
-    raise FileNotFoundError(
-        f"The folder `{folder}` contains no `config.json`. Pass a folder written by `model.save_pretrained`."
-    )
+    problem = "contains no `config.json`" if folder.is_dir() else "is a file" if folder.exists() else "does not exist"
+    raise FileNotFoundError(f"The folder `{folder}` of a base model {problem}. {cure}")
 
 
 def is_hub_id(name: str) -> bool:
@@ -166,11 +143,7 @@ def with_template(tokenizer: Any) -> Any:
 
 
 def find_adapter(folder: str | Path) -> Path:
-    """The folder of an adapter; `"tiny"` names the one inside the package. PEFT would look others up on the hub.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist or contains no adapter.
-    """
+    """The folder of an adapter, which has to be there; `"tiny"` names the one inside the package."""
     if str(folder) == TINY:
         folder, cure = TINY_ADAPTER_FOLDER, "Install the package again, or make the adapter with `peft-igc demo`."
     else:
@@ -247,9 +220,6 @@ def read_config(folder: Path) -> PeftConfig:
 
     The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
     and would read one of any size.
-
-    Raises:
-        ValueError: if the file is none of a PEFT method.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:

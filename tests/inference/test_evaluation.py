@@ -77,7 +77,7 @@ class Scripted(nn.Module):
             prompt = text.removeprefix("<|user|>").removesuffix("<|end|><|assistant|>")
             answer = [*self.tokenizer(self.answers[prompt])["input_ids"], 1][: generation_config.max_new_tokens]
             new.append(answer + [0] * (generation_config.max_new_tokens - len(answer)))
-        return torch.cat([input_ids, torch.tensor(new)], -1)
+        return SimpleNamespace(sequences=torch.cat([input_ids, torch.tensor(new)], -1))
 
 
 def greedy_by_hand(model, tokenizer, prompt, n):

@@ -81,13 +81,13 @@ def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, folder, tmp_pat
     monkeypatch.chdir(folder.parent)
     (tmp_path / "empty").mkdir()
     for name, message in [
-        ("./nowhere", "The folder `nowhere` does not exist"),
-        ("a/b/c", "The folder `a/b/c` does not exist"),
-        ("~/no such folder", "The folder `.*no such folder` does not exist"),
-        (tmp_path / "llama", "`.*llama` does not exist"),  # a path is never looked up on the hub
+        ("./nowhere", 'The folder `nowhere` of a base model does not exist. Pass .*, a hub id, or "tiny"'),
+        ("a/b/c", "The folder `a/b/c` of a base model does not exist"),
+        ("~/no such folder", "The folder `/.*no such folder` of a base model does not exist"),
+        (tmp_path / "llama", "`.*llama` of a base model does not exist"),  # a path is never looked up on the hub
         ("", r"contains no `config\.json`"),  # the current folder
         (tmp_path / "empty", r"contains no `config\.json`.*`model\.save_pretrained`"),
-        (base / "config.json", r"`.*config\.json` is a file, not a model's folder"),
+        (base / "config.json", r"`.*config\.json` of a base model is a file\. Pass a folder"),
         (folder, r"contains an adapter, not a base model\. .*`PeftModel\.from_pretrained"),
     ]:
         with pytest.raises((FileNotFoundError, ValueError), match=message):
@@ -96,7 +96,7 @@ def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, folder, tmp_pat
 
 def test_an_installation_without_the_data_says_how_to_make_it(monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "TINY_FOLDER", tmp_path / "gone")
-    with pytest.raises(FileNotFoundError, match=r"embedded base model is missing.*pretrain_tiny_base\.py"):
+    with pytest.raises(FileNotFoundError, match=r"gone` of a base model does not exist\. .*pretrain_tiny_base\.py"):
         tiny_base()
 
 
