@@ -14,11 +14,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCModel
-from peft_igc.demo.report import accuracy_table
 from peft_igc.inference.evaluation import evaluate, generate_answers, versions
-from peft_igc.numbers.calculator import Result
-from peft_igc.tuner.call import thread
-from peft_igc.tuner.steps import Step
 
 
 TEMPLATE = (
@@ -171,15 +167,10 @@ def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(t
     model = Scripted(tokenizer, {"a": "b"}).train()
     model.frozen.eval()
     generate_answers(model, tokenizer, ["a"])
-    assert model.modes == [[False, False, False]]
-    assert [module.training for module in model.modules()] == [True, True, False]
-
-
-def test_the_mode_returns_also_after_an_error(tokenizer):
-    model = Scripted(tokenizer, {}).train()
     with pytest.raises(KeyError):
-        generate_answers(model, tokenizer, ["a"])
-    assert model.training
+        generate_answers(model, tokenizer, ["an error"])
+    assert model.modes == [[False, False, False]] * 2
+    assert [module.training for module in model.modules()] == [True, True, False]
 
 
 def test_prompts_of_similar_length_share_a_batch_and_progress_is_told(tokenizer):
@@ -195,60 +186,37 @@ def test_prompts_of_similar_length_share_a_batch_and_progress_is_told(tokenizer)
     assert [text.count("x") for text in model.seen] == sorted(lengths, reverse=True)
 
 
-def test_no_prompts_give_no_answers(llama, tokenizer):
-    assert generate_answers(llama, tokenizer, []) == []
-
-
-def report(tokenizer, **more):
-    answers = {"1+1": "2", "2*3": " 6\n", "9-1": "80", "hi": "hello, hello", "7/7": "1"}
+def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(tokenizer):
+    answers = {"1+1": "2", "2*3": " 6\n", "9-1": "80", "hi": "hello, hello", "7/7": "1", "cut": "57912"}
     items = [
-        {"prompt": "1+1", "target": "2", "group": "1_digit_addition", "igc_operands": ["1", "1"]},
-        {"prompt": "2*3", "target": "6", "group": "1_digit_multiplication"},
-        {"prompt": "9-1", "target": "8", "group": "1_digit_addition"},
+        {"prompt": "1+1", "target": "2", "group": "sums", "igc_operands": ["1", "1"]},
+        {"prompt": "2*3", "target": "6", "group": "products"},
+        {"prompt": "9-1", "target": "8", "group": "sums"},
         {"prompt": "hi", "target": "hello, hello", "group": "talk"},
         {"prompt": "7/7", "target": "1 ", "group": None},
+        {"prompt": "cut", "target": "57912"},
     ]
     model = Scripted(tokenizer, answers)
-    return evaluate(model, tokenizer, items, **more), model
-
-
-def test_the_report_counts_every_item_once(tokenizer):
-    found, model = report(tokenizer)
+    found = evaluate(model, tokenizer, items)
+    seen = "<|user|>1+1<|end|><|assistant|>"
+    assert (len(model.seen), seen in model.seen) == (6, True)
     assert {name: found[name] for name in ("n", "exact_match", "groups", "truncated", "mistakes")} == {
-        "n": 5,
-        "exact_match": 0.8,
+        "n": 6,
+        "exact_match": 5 / 6,
         "groups": {
-            "1_digit_addition": {"n": 2, "exact_match": 0.5},
-            "1_digit_multiplication": {"n": 1, "exact_match": 1.0},
+            "sums": {"n": 2, "exact_match": 0.5},
+            "products": {"n": 1, "exact_match": 1.0},
             "talk": {"n": 1, "exact_match": 1.0},
         },
         "truncated": 0,
         "mistakes": [{"prompt": "9-1", "target": "8", "answer": "80"}],
     }
-    assert found["seconds"] >= 0
     assert found["settings"] == {"batch_size": 64, "max_new_tokens": 24, "raw": False}
     assert json.loads(json.dumps(found)) == found
-    assert len(model.seen) == 5
-
-
-def test_an_answer_that_is_cut_is_counted_and_is_no_match(tokenizer):
-    found, _ = report(tokenizer, max_new_tokens=4)
-    assert found["truncated"] == 1  # "hello, hello"; " 6\n" and its end just fit
-    assert found["groups"]["talk"]["exact_match"] == 0.0
-    assert found["mistakes"][-1] == {"prompt": "hi", "target": "hello, hello", "answer": "hell"}
-
-
-def test_a_cut_answer_is_not_right_even_where_what_is_left_is_the_target(tokenizer):
-    items = [{"prompt": "a", "target": "579", "group": "g"}, {"prompt": "b", "target": "57", "group": "g"}]
-    model = Scripted(tokenizer, {"a": "5791", "b": "57"})  # the second just fits with its end
-    found = evaluate(model, tokenizer, items, max_new_tokens=3)
-    assert (found["exact_match"], found["truncated"], found["groups"]["g"]["exact_match"]) == (0.5, 1, 0.5)
-    assert found["mistakes"] == [{"prompt": "a", "target": "579", "answer": "579"}]
-
-
-def test_only_the_prompt_reaches_the_model(tokenizer):
-    _, model = report(tokenizer)
-    assert "<|user|>1+1<|end|><|assistant|>" in model.seen
+    items[-1]["target"] = "5791"
+    found = evaluate(model, tokenizer, [items[1], items[3], items[-1]], max_new_tokens=4)
+    assert (found["exact_match"], found["truncated"]) == (1 / 3, 2)  # " 6\n" just fits with its end
+    assert found["mistakes"][-1] == {"prompt": "cut", "target": "5791", "answer": "5791"}  # right by chance
 
 
 def test_versions_name_everything_an_evaluation_depends_on():
@@ -256,40 +224,6 @@ def test_versions_name_everything_an_evaluation_depends_on():
     assert set(found) == {"torch", "transformers", "peft", "peft_igc", "python"}
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["torch"] == torch.__version__
-
-
-def test_a_tokenizer_without_a_chat_template_is_refused_with_the_cure(llama):
-    with pytest.raises(ValueError, match=r"The tokenizer has no chat template. Pass `raw=True`"):
-        generate_answers(llama, byte_tokenizer(template=None), ["a"])
-
-
-@pytest.mark.parametrize("template", ["{{ raise_exception('system message needed') }}", "{% for %}"])
-def test_a_chat_template_that_fails_is_refused_with_the_prompt_and_the_cure(llama, template):
-    with pytest.raises(ValueError, match=r"chat template fails on the prompt 'a1': .* `raw=True`"):
-        generate_answers(llama, byte_tokenizer(template=template), ["a1"])
-
-
-def test_a_prompt_without_tokens_is_refused(llama, tokenizer):
-    with pytest.raises(ValueError, match="The prompt '' has no tokens, so there is nothing to continue."):
-        generate_answers(llama, tokenizer, ["a", ""], raw=True)
-
-
-def test_a_prompt_that_is_too_long_for_the_model_is_refused(llama, tokenizer):
-    fits = "x" * (256 - 3 - 20)
-    generate_answers(llama, tokenizer, [fits], max_new_tokens=20)
-    with pytest.raises(ValueError, match="Prompt 1 has 237 tokens; with `max_new_tokens=20` that is more than .* 256"):
-        generate_answers(llama, tokenizer, ["a", fits + "x"], max_new_tokens=20)
-
-
-@pytest.mark.parametrize("name", ["batch_size", "max_new_tokens"])
-def test_sizes_below_one_are_refused(llama, tokenizer, name):
-    with pytest.raises(ValueError, match=f"`{name}=0` must be at least 1"):
-        generate_answers(llama, tokenizer, ["a"], **{name: 0})
-
-
-def test_a_single_string_is_not_taken_for_a_list_of_prompts(llama, tokenizer):
-    with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
-        generate_answers(llama, tokenizer, "abc")
 
 
 def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(tokenizer):
@@ -303,71 +237,40 @@ def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(
     assert model.batches == []
 
 
-def test_the_table_shows_reports_side_by_side():
-    def groups(addition, long_addition, division):
-        return {
-            "groups": {
-                "1_digit_addition": {"n": 100, "exact_match": addition},
-                "5_digit_addition": {"n": 300, "exact_match": long_addition},
-                "5_digit_division": {"n": 100, "exact_match": division},
-                "talk": {"n": 1000, "exact_match": 0.0},
-            }
-        }
-
-    table = accuracy_table({"base": groups(0.8, 0.04, 0.21), "igc": groups(1.0, 0.99, 0.99)})
-    assert table.splitlines() == [
-        "                         base                     igc",
-        "digits                 1      5    all         1      5    all",
-        "addition            80.0    4.0   23.0     100.0   99.0   99.2",
-        "division               -   21.0   21.0         -   99.0   99.0",
-        "all                 80.0    8.2   22.6     100.0   99.0   99.2",
-    ]
-
-
-def test_the_table_does_not_round_up_to_a_hundred():
-    report = {"groups": {"2_digit_addition": {"n": 3000, "exact_match": 2999 / 3000}}}
-    assert accuracy_table({"igc": report}).split()[-2:] == ["99.9", "99.9"]
+def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
+    plain = byte_tokenizer(template=None)
+    broken = [byte_tokenizer(template=t) for t in ("{{ raise_exception('system message needed') }}", "{% for %}")]
+    failing = r"chat template fails on the prompt 'a1': .* `raw=True`"
+    long = "x" * (256 - 3 - 20)
+    generate_answers(llama, tokenizer, [long], max_new_tokens=20)
+    for given, prompts, options, message in [
+        (plain, ["a"], {}, "The tokenizer has no chat template. Pass `raw=True`"),
+        (broken[0], ["a1"], {}, failing),
+        (broken[1], ["a1"], {}, failing),
+        (tokenizer, ["a", ""], {"raw": True}, "The prompt '' has no tokens, so there is nothing to continue."),
+        (tokenizer, ["a", long + "x"], {"max_new_tokens": 20}, "Prompt 1 has 237 tokens; .* more than .* 256"),
+        (tokenizer, ["a"], {"batch_size": 0}, "`batch_size=0` must be at least 1"),
+        (tokenizer, ["a"], {"max_new_tokens": 0}, "`max_new_tokens=0` must be at least 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            generate_answers(llama, given, prompts, **options)
+    with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
+        generate_answers(llama, tokenizer, "abc")
+    assert generate_answers(llama, tokenizer, []) == []
 
 
 def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, tokenizer):
-    model = llama
-    items = [{"prompt": "1+1=", "target": "2"}, {"prompt": "2+2=", "target": "4"}]
-    assert evaluate(model, tokenizer, items, max_new_tokens=1)["without_anchor"] is None
-    adapted = get_peft_model(model, small_config(anchors={"turns": [[3]]}))  # the template's header of the assistant
-    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] == 0
-    assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] == 2
-    with adapted.disable_adapter():
-        assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] is None
-
-
-def test_prompts_without_an_anchor_are_counted_row_by_row(llama, tokenizer):
-    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))
     prompts = ["<|assistant|>", "1+1=", "7<|assistant|>8<|assistant|>9", "<|assistant|>5", "2+2="]
     items = [{"prompt": prompt, "target": "2"} for prompt in prompts]
-    for batch_size in (1, 5):
-        report = evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True, batch_size=batch_size)
-        assert report["without_anchor"] == 2
-    assert thread.observers == []
 
+    def counted(model, **options):
+        return evaluate(model, tokenizer, items, max_new_tokens=1, **options)["without_anchor"]
 
-def test_prompts_without_an_anchor_are_not_counted_for_a_calculator_that_is_not_active(llama, tokenizer):
-    adapted = get_peft_model(llama, small_config())
+    assert counted(llama, raw=True) is None
+    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))  # the template's header of the assistant
+    assert [counted(adapted, raw=True, batch_size=size) for size in (1, 5)] == [2, 2]
+    assert counted(adapted) == 0
+    with adapted.disable_adapter():
+        assert counted(adapted, raw=True) is None
     adapted.base_model.set_adapter([])
-    items = [{"prompt": "1+1=", "target": "2"}]
-    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] is None
-
-
-def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer, monkeypatch):
-    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))
-    generate = adapted.generate
-
-    def and_one_more_step(**more):
-        output = generate(**more)
-        for observer in thread.observers:
-            result = Result(None, None, torch.tensor([[1], [1]]), None)
-            observer(Step(torch.tensor([[-1], [40]]), None, None, result))  # the second row's answer holds an anchor
-        return output
-
-    monkeypatch.setattr(adapted, "generate", and_one_more_step)
-    items = [{"prompt": "1+1=", "target": "2"}, {"prompt": "2+2=", "target": "4"}]
-    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] == 0
+    assert counted(adapted) is None
