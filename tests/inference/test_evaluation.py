@@ -9,43 +9,25 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+from tiny_training import tokenizer as make_tokenizer
+from tokenizers import processors
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCModel
 from peft_igc.inference.evaluation import evaluate, generate_answers, versions
 
 
-TEMPLATE = (
-    "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-SPECIAL = ("<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|begin|>")
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
-
-
-def byte_tokenizer(pad=True, template=TEMPLATE):
-    """One token per byte behind the special ones."""
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
-    pads = {"pad_token": "<|pad|>"} if pad else {}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|end|>", chat_template=template, padding_side="right", **pads
-    )
 
 
 @pytest.fixture
 def tokenizer():
-    return byte_tokenizer()
+    return make_tokenizer()
 
 
 @pytest.fixture
 def llama():
-    return tiny_model("llama", vocab_size=272)
+    return tiny_model("llama")
 
 
 class Scripted(nn.Module):
@@ -57,7 +39,7 @@ class Scripted(nn.Module):
         self.frozen = nn.Dropout().eval()
         self.tokenizer, self.answers = tokenizer, answers
         self.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(max_position_embeddings=200))
-        self.generation_config = SimpleNamespace(eos_token_id=1)
+        self.generation_config = SimpleNamespace(eos_token_id=2)
         self.device = torch.device("cpu")
         self.batches = []
         self.seen = []
@@ -70,21 +52,18 @@ class Scripted(nn.Module):
         for row, mask in zip(input_ids, attention_mask, strict=True):
             text = self.tokenizer.decode(row[mask.bool()])
             self.seen.append(text)
-            prompt = text.removeprefix("<|user|>").removesuffix("<|end|><|assistant|>")
-            answer = [*self.tokenizer(self.answers[prompt])["input_ids"], 1][: generation_config.max_new_tokens]
+            prompt = text.removeprefix("<user>").removesuffix("<eos><assistant>")
+            answer = [*self.tokenizer(self.answers[prompt])["input_ids"], 2][: generation_config.max_new_tokens]
             new.append(answer + [0] * (generation_config.max_new_tokens - len(answer)))
         return SimpleNamespace(sequences=torch.cat([input_ids, torch.tensor(new)], -1))
 
 
 def greedy_by_hand(model, tokenizer, prompt, n):
     """Arg max, one token at a time, without padding, cache or `generate`; IGC calculates at the end of the prompt."""
-    ids = tokenizer(f"<|user|>{prompt}<|end|><|assistant|>", return_tensors="pt")["input_ids"]
+    ids = tokenizer(f"<user>{prompt}<eos><assistant>", return_tensors="pt")["input_ids"]
     start = ids.shape[-1]
-    igc = (
-        {"igc_anchors": torch.tensor([[start - 1]])}
-        if isinstance(getattr(model, "base_model", None), IGCModel)
-        else {}
-    )
+    adapted = isinstance(getattr(model, "base_model", None), IGCModel)
+    igc = {"igc_anchors": torch.tensor([[start - 1]])} if adapted else {}
     for _ in range(n):
         token = model(input_ids=ids, **igc).logits[:, -1:].argmax(-1)
         if token == tokenizer.eos_token_id:
@@ -116,19 +95,18 @@ def test_defaults_of_the_checkpoint_do_not_bend_the_answers(llama, tokenizer):
 def test_an_answer_ends_before_any_end_token_of_the_model_even_an_ordinary_one(llama, tokenizer):
     plain = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=12)
     end = next(character for character in plain[1][2:] if character.isascii())
-    llama.generation_config.eos_token_id = [1, *tokenizer(end)["input_ids"]]
+    llama.generation_config.eos_token_id = [2, *tokenizer(end)["input_ids"]]
     answers = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=12)
     assert answers == [answer.split(end)[0] for answer in plain]
     assert answers != plain
 
 
 @torch.no_grad()
-def test_raw_prompts_are_tokenized_as_they_stand(llama):
-    tokenizer = byte_tokenizer(template=None)
-    prompts = [f"<|user|>{prompt}<|end|><|assistant|>" for prompt in PROMPTS]
-    assert generate_answers(llama, tokenizer, prompts, raw=True, max_new_tokens=5) == generate_answers(
-        llama, byte_tokenizer(), PROMPTS, max_new_tokens=5
-    )
+def test_raw_prompts_are_tokenized_as_they_stand(llama, tokenizer):
+    answers = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=5)
+    tokenizer.chat_template = None
+    prompts = [f"<user>{prompt}<eos><assistant>" for prompt in PROMPTS]
+    assert generate_answers(llama, tokenizer, prompts, raw=True, max_new_tokens=5) == answers
 
 
 @torch.no_grad()
@@ -140,27 +118,26 @@ def test_a_peft_model_answers_like_its_own_forward(llama, tokenizer, config):
     assert answers == [greedy_by_hand(model, tokenizer, prompt, 5) for prompt in PROMPTS]
 
 
-def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both():
-    tokenizer = byte_tokenizer(template="<|begin|>" + TEMPLATE)
-    begin = [("<|begin|>", tokenizer.convert_tokens_to_ids("<|begin|>"))]
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="<|begin|> $A", special_tokens=begin
-    )
-    model = Scripted(tokenizer, {"<|begin|><|user|>a": "b", "<|begin|>a": "b"})
+def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both(tokenizer):
+    tokenizer.chat_template = "<bos>" + tokenizer.chat_template
+    begin = [("<bos>", tokenizer.convert_tokens_to_ids("<bos>"))]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=begin)
+    model = Scripted(tokenizer, {"<bos><user>a": "b", "<bos>a": "b"})
     generate_answers(model, tokenizer, ["a"])
     generate_answers(model, tokenizer, ["a"], raw=True)
-    assert model.seen == ["<|begin|><|user|>a<|end|><|assistant|>", "<|begin|>a"]
+    assert model.seen == ["<bos><user>a<eos><assistant>", "<bos>a"]
 
 
-@pytest.mark.parametrize("pad", [True, False])
-def test_the_tokenizer_is_left_as_it_was_even_without_a_padding_token(llama, tmp_path, pad):
-    tokenizer = byte_tokenizer(pad)
-    tokenizer.save_pretrained(tmp_path / "before")
-    answers = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=3)
-    tokenizer.save_pretrained(tmp_path / "after")
-    for file in (tmp_path / "before").iterdir():
-        assert file.read_bytes() == (tmp_path / "after" / file.name).read_bytes()
-    assert answers == generate_answers(llama, byte_tokenizer(), PROMPTS, max_new_tokens=3)
+def test_the_tokenizer_is_left_as_it_was_even_without_a_padding_token(llama, tokenizer, tmp_path):
+    answers = []
+    for pad in ("<pad>", None):
+        tokenizer.pad_token = pad
+        tokenizer.save_pretrained(tmp_path / "before")
+        answers.append(generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=3))
+        tokenizer.save_pretrained(tmp_path / "after")
+        for file in (tmp_path / "before").iterdir():
+            assert file.read_bytes() == (tmp_path / "after" / file.name).read_bytes()
+    assert answers[0] == answers[1]
 
 
 def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(tokenizer):
@@ -187,7 +164,7 @@ def test_prompts_of_similar_length_share_a_batch_and_progress_is_told(tokenizer)
 
 
 def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(tokenizer):
-    answers = {"1+1": "2", "2*3": " 6\n", "9-1": "80", "hi": "hello, hello", "7/7": "1", "cut": "57912"}
+    answers = {"1+1": "2", "2*3": " 6 ", "9-1": "80", "hi": "hello, hello", "7/7": "1", "cut": "57912"}
     items = [
         {"prompt": "1+1", "target": "2", "group": "sums", "igc_operands": ["1", "1"]},
         {"prompt": "2*3", "target": "6", "group": "products"},
@@ -198,7 +175,7 @@ def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(toke
     ]
     model = Scripted(tokenizer, answers)
     found = evaluate(model, tokenizer, items)
-    seen = "<|user|>1+1<|end|><|assistant|>"
+    seen = "<user>1+1<eos><assistant>"
     assert (len(model.seen), seen in model.seen) == (6, True)
     assert {name: found[name] for name in ("n", "exact_match", "groups", "truncated", "mistakes")} == {
         "n": 6,
@@ -215,7 +192,7 @@ def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(toke
     assert json.loads(json.dumps(found)) == found
     items[-1]["target"] = "5791"
     found = evaluate(model, tokenizer, [items[1], items[3], items[-1]], max_new_tokens=4)
-    assert (found["exact_match"], found["truncated"]) == (1 / 3, 2)  # " 6\n" just fits with its end
+    assert (found["exact_match"], found["truncated"]) == (1 / 3, 2)  # " 6 " just fits with its end
     assert found["mistakes"][-1] == {"prompt": "cut", "target": "5791", "answer": "5791"}  # right by chance
 
 
@@ -238,36 +215,39 @@ def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(
 
 
 def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
-    plain = byte_tokenizer(template=None)
-    broken = [byte_tokenizer(template=t) for t in ("{{ raise_exception('system message needed') }}", "{% for %}")]
     failing = r"chat template fails on the prompt 'a1': .* `raw=True`"
     long = "x" * (256 - 3 - 20)
     generate_answers(llama, tokenizer, [long], max_new_tokens=20)
-    for given, prompts, options, message in [
-        (plain, ["a"], {}, "The tokenizer has no chat template. Pass `raw=True`"),
-        (broken[0], ["a1"], {}, failing),
-        (broken[1], ["a1"], {}, failing),
-        (tokenizer, ["a", ""], {"raw": True}, "The prompt '' has no tokens, so there is nothing to continue."),
-        (tokenizer, ["a", long + "x"], {"max_new_tokens": 20}, "Prompt 1 has 237 tokens; .* more than .* 256"),
-        (tokenizer, ["a"], {"batch_size": 0}, "`batch_size=0` must be at least 1"),
-        (tokenizer, ["a"], {"max_new_tokens": 0}, "`max_new_tokens=0` must be at least 1"),
+    for prompts, options, message in [
+        (["a", ""], {"raw": True}, "The prompt '' has no tokens, so there is nothing to continue."),
+        (["a", long + "x"], {"max_new_tokens": 20}, "Prompt 1 has 237 tokens; .* more than .* 256"),
+        (["a"], {"batch_size": 0}, "`batch_size=0` must be at least 1"),
+        (["a"], {"max_new_tokens": 0}, "`max_new_tokens=0` must be at least 1"),
     ]:
         with pytest.raises(ValueError, match=message):
-            generate_answers(llama, given, prompts, **options)
+            generate_answers(llama, tokenizer, prompts, **options)
+    for template, message in [
+        (None, "The tokenizer has no chat template. Pass `raw=True`"),
+        ("{{ raise_exception('system message needed') }}", failing),
+        ("{% for %}", failing),
+    ]:
+        tokenizer.chat_template = template
+        with pytest.raises(ValueError, match=message):
+            generate_answers(llama, tokenizer, ["a1"])
     with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
         generate_answers(llama, tokenizer, "abc")
     assert generate_answers(llama, tokenizer, []) == []
 
 
 def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, tokenizer):
-    prompts = ["<|assistant|>", "1+1=", "7<|assistant|>8<|assistant|>9", "<|assistant|>5", "2+2="]
+    prompts = ["<assistant>", "1+1=", "7<assistant>8<assistant>9", "<assistant>5", "2+2="]
     items = [{"prompt": prompt, "target": "2"} for prompt in prompts]
 
     def counted(model, **options):
         return evaluate(model, tokenizer, items, max_new_tokens=1, **options)["without_anchor"]
 
     assert counted(llama, raw=True) is None
-    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))  # the template's header of the assistant
+    adapted = get_peft_model(llama, small_config(anchors={"turns": [[4]]}))  # the template's header of the assistant
     assert [counted(adapted, raw=True, batch_size=size) for size in (1, 5)] == [2, 2]
     assert counted(adapted) == 0
     with adapted.disable_adapter():
