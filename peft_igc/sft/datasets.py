@@ -56,7 +56,7 @@ def generated_rows(
     limits, most = _limits(arguments), arguments.igc_generated_max_digits
     with_tokens = arguments.igc_interface == "tokens"
     options: dict[str, Any] = {
-        "max_digits": min(MAX_DIGITS, limits.num_digits) if most is None else most,
+        "max_digits": min(MAX_DIGITS, limits.digits) if most is None else most,
         "mixture": arguments.mixture,
         # The few phrasings have no everyday ones.
         "wording": TRAINING if with_tokens or arguments.mixture.casual else FEW,
@@ -93,7 +93,7 @@ def rows_of_writing(
     silent = dict.fromkeys(without, 0.0)  # most texts by many hands have no long numbers
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
-    most = min(stage.max_digits, _limits(arguments).num_digits)
+    most = min(stage.max_digits, _limits(arguments).digits)
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None

@@ -26,8 +26,8 @@ from peft_igc import IGCConfig, cli
 from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.wording.wording import FEW
+from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter
-from peft_igc.inference.tracing import trace
 from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, Parsed, igc_config
