@@ -29,7 +29,6 @@ from .state.text_state import INLINE, TURN
 
 
 Sequences = list[list[int]]
-Position = int | torch.Tensor  # an int, or a scalar on the device where only that knows the length of a text
 FEW = 256  # up to this number of new tokens in a batch, comparing them on the host is faster than on the device
 
 
@@ -151,7 +150,7 @@ def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[
 
 
 def kinds_of(
-    rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Position, named: bool = False
+    rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int, named: bool = False
 ) -> torch.Tensor:
     """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
 
@@ -188,11 +187,10 @@ def _positions(hits: torch.Tensor) -> torch.Tensor:
 def anchors_in_text(
     rules: Rules,
     ids: torch.Tensor,
-    start: Position,
+    start: int,
     new: int,
     prompt_ends: torch.Tensor | None,
     searched_from: int = 0,
-    ask: bool = True,
 ) -> torch.Tensor | None:
     """Anchors by token sequences and ends of prompts among the last T tokens of a text.
 
@@ -205,14 +203,13 @@ def anchors_in_text(
         new: T.
         prompt_ends: [B, A] positions in the text of ends of prompts, -1 for none; None: the rule does not apply.
         searched_from: first position at which a token sequence may end.
-        ask: whether the host may ask the device if there is an anchor.
 
     Returns:
         [B, A] int64 ascending, then -1. None if no row has an anchor, as far as the host knows.
     """
     if not rules.sequences:
         return prompt_ends
-    if ask and prompt_ends is None and isinstance(start, int):
+    if prompt_ends is None:
         # A decoded token rarely ends a sequence; the ids show it in one synchronization.
         found = found_on_host(rules.sequences, ids.tolist(), new)
         found = [[at + start for at in row if at + start >= searched_from] for row in found]
@@ -225,15 +222,13 @@ def anchors_in_text(
     if prompt_ends is not None:  # both rules may name the same position
         at = torch.where(prompt_ends >= start, prompt_ends - start, new)  # -1 goes to an extra column, cut off below
         hits = torch.nn.functional.pad(hits, (0, 1)).scatter(1, at, True)[:, :new]
-    if ask and not bool(hits.any()):
+    if not bool(hits.any()):
         return None
     at = _positions(hits)
     return torch.where(at >= 0, at + start, -1)
 
 
-def anchors_of_call(
-    call: Call, rules: Rules, ids: torch.Tensor, start: Position, new: int, ask: bool = True
-) -> torch.Tensor | None:
+def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:
     """Anchors among the T tokens of a call.
 
     Args:
@@ -242,7 +237,6 @@ def anchors_of_call(
         ids: [B, n] int64, the last n tokens of the text; T + the longest sequence - 1 of them, or all.
         start: position of the call's first token in the text.
         new: T.
-        ask: whether the host may ask the device if there is an anchor.
 
     Returns:
         [B, A] int64 positions in the text, -1 for none. None if no row has an anchor, as far as the host knows.
@@ -254,10 +248,10 @@ def anchors_of_call(
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
     prompt_ends = _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
-    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from, ask)
+    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from)
 
 
-def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: Position) -> torch.Tensor | None:
+def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> torch.Tensor | None:
     """Ends of prompts among the T tokens `ids` [B, T] of a call; result as in `anchors_of_call`."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
@@ -278,13 +272,9 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: Position) -
     return torch.where(at >= 0, at + start, -1)
 
 
-def _within(start: Position, new: int, generation: Generation) -> bool:
+def _within(start: int, new: int, generation: Generation) -> bool:
     """Whether an anchor of the prompt may be among the T tokens of a pass; remembers when the last one has passed."""
     first, last = generation.span
-    if not isinstance(start, int):  # a static cache
-        if generation.passed or torch.compiler.is_compiling():
-            return not generation.passed
-        start = int(start)  # a synchronization per pass, up to the prompt's end
     generation.passed = start + new > last
     return start <= last and first < start + new
 

@@ -19,6 +19,7 @@ from ...mappings.readings import Targets
 from ..anchors import check_anchors
 from ..call import Call, current_call, current_generation, thread
 from ..outputs import with_fields
+from ..passes import read_early
 from ..state.cache import find_cache
 from .wrapper import Wrapper, active_config, active_layer
 
@@ -44,7 +45,7 @@ class CallWrapper(Wrapper):
             _take_arguments(call, args, kwargs)
             output = self.original(*args, **kwargs)
             if call.generation is not None and call.is_logged and call.state is not None:
-                call.generation.log.add(call.state, call.steps, call.event)
+                call.generation.log.add(call.state, call.event)
             if call.ran is None and not torch.compiler.is_compiling():
                 _tell_of_bypass(call)
             return _with_report(call, output)
@@ -200,4 +201,4 @@ class CaptureOutput:
             call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
             reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
             if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
-                reader.read_early(name, call)
+                read_early(reader.adapter(name), call)

@@ -21,7 +21,6 @@ from ..call import Generation, anchors_for_assistant, current_generation, genera
 from ..config_values import PROMPT_END
 from ..outputs import extended
 from ..state.cache import find_cache, states_of
-from ..state.text_state import TextState
 from ..steps import Generated
 from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
@@ -51,9 +50,9 @@ class PrepareInputsWrapper(Wrapper):
 def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any) -> None:
     """Chooses, before a compiled decode step on a static KV cache, which of two graphs runs.
 
-    One graph looks for anchors and runs their steps, the other does not. The choice needs the ids on the host, which
-    costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself. Without it a
-    compiled pass takes the graph that looks for anchors, which is slower and never wrong.
+    One graph looks for anchors and runs their steps on the host, the other does not. The choice needs the ids on the
+    host, which costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself.
+    Without it a compiled pass takes the graph that looks for anchors, which is slower and never wrong.
 
     Args:
         model: the model, with or without PEFT around it.
@@ -103,8 +102,7 @@ class GenerateWrapper(Wrapper):
         generation = Generation(self.model, ids, mask, anchors, given, reused)
         layer, name = active_layer(self.model)
         if returned and layer is not None:
-            style = layer.style_of(name)
-            generation.log = StepLog(layer.igc_config[name], style, mask.shape[1], beams=self._beams(kwargs) > 1)
+            generation.log = StepLog(layer.igc_config[name], mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
         _tell_of_absence(generation)
@@ -184,19 +182,19 @@ def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -
         return
     state = states_of(generation.cache, layer.layer_index).get(name)
     if state is not None:
-        generation.log.add(state, state.steps, after_reorder=after_reorder)
+        generation.log.add(state, after_reorder=after_reorder)
 
 
 def _tell_of_absence(generation: Generation) -> None:
     """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
 
-    The number of steps is known on the host, so nothing is waited for. Without a dynamic KV cache nothing is said.
+    The number of steps is known on the host, so nothing is waited for. Without a KV cache nothing is said.
     """
     layer, name = active_layer(generation.model)
     if layer is None or generation.anchors is not None or generation.cache is None:
         return
     config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.anchors.get("inline") or not isinstance(state, TextState) or state.steps.anchors.shape[1]:
+    if config.anchors.get("inline") or state is None or state.steps.anchors.shape[1]:
         return
     if name not in layer.told_of_absence:
         layer.told_of_absence.add(name)

@@ -1,0 +1,52 @@
+"""`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from ..text.results.spelling import Style
+from .anchors import Rules
+from .config import IGCConfig
+from .state.told import style_of
+
+
+class Adapter(NamedTuple):
+    """One adapter of a layer.
+
+    Attributes:
+        name: its name.
+        key: names it among all adapters of all processes.
+        config: its config.
+        reader: its input mapping.
+        writer: its output mapping.
+        base: the causal LM.
+    """
+
+    name: str
+    key: str
+    config: IGCConfig
+    reader: Any
+    writer: Any
+    base: Any
+
+    @property
+    def rules(self) -> Rules:
+        """Where its steps run."""
+        return Rules.of(self.config)
+
+    @property
+    def style(self) -> Style | None:
+        """How it writes results; None for the hidden interface, which needs no host for it."""
+        return style_of(self.config, self.reader.tokens.speller) if self.config.interface == "tokens" else None
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The token embeddings of the base model."""
+        return self.base.get_input_embeddings()
+
+    @property
+    def stream(self) -> int:
+        """Index of the stream that becomes the logits, in models with several."""
+        return int(self.base.config.get_text_config(decoder=True).altup_active_idx)
