@@ -17,7 +17,6 @@ from typing import Any, Optional
 import torch
 from transformers.cache_utils import Cache
 
-from ..mappings.places import ON_HOST
 from .adapter import Adapter
 from .call import Call, current_generation, thread
 from .passes import act, compress
@@ -87,7 +86,8 @@ def act_in_graph(
     return _act(h, features, call.input_ids, call.attention_mask, call.anchors, key, counted, layer, adapter.name)
 
 
-@torch.library.custom_op("peft_igc::act", mutates_args=(), **ON_HOST)
+# The host is waited for, so no CUDA graph may hold the operator: one of `mode="reduce-overhead"` is split there.
+@torch.library.custom_op("peft_igc::act", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
 def _act(
     h: torch.Tensor,
     features: torch.Tensor,
