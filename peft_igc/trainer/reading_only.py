@@ -23,10 +23,9 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ..tuner.base_model import decoder_layers
-from ..tuner.call import ReadingDone, reading_alone
+from ..tuner.call import Fields, ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.outputs import Fields
 
 
 __all__ = ["KeptOutputs", "ReadingTotals", "Recorder", "read_alone", "reads_alone"]
@@ -223,7 +222,7 @@ class Recorder:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
-        # The fields are declared on the output's class (`tuner.outputs`), so they survive DDP's rebuilding of outputs.
+        # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
         if getattr(output, "igc_loss", None) is not None:
             self.outputs.append(output)
         return output

@@ -29,7 +29,6 @@ from .state.text_state import INLINE, TURN
 
 
 Sequences = list[list[int]]
-FEW = 256  # up to this number of new tokens in a batch, comparing them on the host is faster than on the device
 
 
 class Rules(NamedTuple):
@@ -125,16 +124,10 @@ def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torc
     Returns:
         [B, T] bool.
     """
-    longest = max([1, *(len(sequence) for sequence in sequences)])  # a form that `torch.compile` knows (torch 2.13)
-    window = ids[:, max(ids.shape[1] - new - longest + 1, 0) :]
-    single = [sequence[0] for sequence in sequences if len(sequence) == 1]
-    hits = torch.isin(window, torch.tensor(single, dtype=torch.int64, device=ids.device))
-    for sequence in sequences:
-        n = len(sequence)
-        if 1 < n <= window.shape[1]:
-            found = window.unfold(1, n, 1) == torch.tensor(sequence, device=ids.device)  # [B, window - n + 1, n]
-            hits[:, n - 1 :] |= found.all(-1)
-    return hits[:, hits.shape[1] - new :]
+    hits = torch.zeros(len(ids), new, dtype=torch.bool)
+    for row, ends in zip(hits, found_on_host(sequences, ids.tolist(), new), strict=True):
+        row[ends] = True
+    return hits.to(ids.device)
 
 
 def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
@@ -194,7 +187,7 @@ def anchors_in_text(
 ) -> torch.Tensor | None:
     """Anchors by token sequences and ends of prompts among the last T tokens of a text.
 
-    Searching for token sequences synchronizes with the device once, and again where one is found.
+    A decoded token rarely ends a sequence; the ids show it in one synchronization.
 
     Args:
         rules: the config's rules.
@@ -209,23 +202,14 @@ def anchors_in_text(
     """
     if not rules.sequences:
         return prompt_ends
-    if prompt_ends is None:
-        # A decoded token rarely ends a sequence; the ids show it in one synchronization.
-        found = found_on_host(rules.sequences, ids.tolist(), new)
-        found = [[at + start for at in row if at + start >= searched_from] for row in found]
-        most = max(map(len, found), default=0)
-        rows = [row + [-1] * (most - len(row)) for row in found]
-        return torch.tensor(rows, dtype=torch.int64).to(ids.device) if most else None
-    hits = ends_of_sequences(ids, rules.sequences, new)
-    if searched_from:
-        hits = hits & (start + torch.arange(new, device=ids.device) >= searched_from)
+    named = found_on_host(rules.sequences, ids.tolist(), new)
+    found = [{at + start for at in row if at + start >= searched_from} for row in named]
     if prompt_ends is not None:  # both rules may name the same position
-        at = torch.where(prompt_ends >= start, prompt_ends - start, new)  # -1 goes to an extra column, cut off below
-        hits = torch.nn.functional.pad(hits, (0, 1)).scatter(1, at, True)[:, :new]
-    if not bool(hits.any()):
-        return None
-    at = _positions(hits)
-    return torch.where(at >= 0, at + start, -1)
+        ends = prompt_ends.tolist()
+        found = [row | {at for at in more if at >= start} for row, more in zip(found, ends, strict=True)]
+    most = max(map(len, found), default=0)
+    rows = [sorted(row) + [-1] * (most - len(row)) for row in found]
+    return torch.tensor(rows, dtype=torch.int64).to(ids.device) if most else None
 
 
 def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:

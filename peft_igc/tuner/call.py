@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,6 @@ from transformers.cache_utils import Cache
 
 from ..mappings.readings import Targets
 from ..numbers.token_table import EMBEDDED, PADDING
-from .outputs import Fields
 
 
 ObserverT = TypeVar("ObserverT", bound=Callable[[Any], object])
@@ -93,6 +92,22 @@ class Generation:
         prompt = repeat_rows(self.prompt, call.input_ids.shape[0])
         width = prompt.shape[1]
         return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
+
+
+class Fields(NamedTuple):
+    """Loss and metrics of one forward pass with targets; all are float32 scalars.
+
+    Attributes:
+        loss: sum of the reading's cross-entropy over the supervised anchors, with gradient.
+        count: number of supervised anchors.
+        correct: number of supervised anchors at which operator, operands and signs were all read correctly.
+        gate: mean gate of the positions that were written; 0 if there are none.
+    """
+
+    loss: torch.Tensor
+    count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
+    correct: torch.Tensor
+    gate: torch.Tensor
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ def number_of(layer: Any) -> int:
 def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     """Makes the plan of the next pass, with the ids [B, 1]; none where it has to be eager."""
     state, generation = states.get(adapter.name), current_generation(adapter.base)
-    states.plan = None
+    states.set_plan(None)
     if state is None or state.room is None or state.room.features is None or ids.shape != (len(state.real), 1):
         return
     if generation is not None and generation.anchors is not None and not generation.passed:
@@ -53,7 +53,7 @@ def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     is_open = not state.rows or any(row.needs() is not None for row in state.rows)
     if state.write_from is not None and is_open:
         after, told = told_of(adapter, after, 1, known)
-    states.plan = Plan(adapter.name, after, told)
+    states.set_plan(Plan(adapter.name, after, told))
 
 
 def has_plan(adapter: Adapter, call: Call, states: States) -> bool:

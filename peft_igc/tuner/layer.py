@@ -24,16 +24,15 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
-from .adapter import Adapter
-from .build import make_mappings
+from .adapter import Adapter, make_mappings
 from .call import Call, current_call, recall_call, remember_call
 from .config import IGCConfig
 from .graphs import act_in_graph, act_with_plan, has_plan, make_plan, number_of
+from .hooks.notices import watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
 from .state.cache import find_cache, is_followed, states_of
-from .untaught import Untaught
 
 
 logger = logging.getLogger(__name__)
@@ -75,7 +74,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self._used: set[str] = set()  # adapters that have run
         self.is_told = False  # whether a user was told that this layer's hooks are bypassed
         self.told_of_absence: set[str] = set()  # adapters of which a user was told that texts have no anchor
-        self._untaught = Untaught()
+        self._passes: dict[str, int] = {}  # training passes without a target, by key of an adapter
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         self._number = number_of(self)
@@ -100,7 +99,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         else:
             reader.read_two_digits()
         self.igc_config[adapter_name] = config
-        self._untaught.forget(adapter_name)
         self._keys[adapter_name] = f"{_PROCESS}:{next(_count)}"
         # New modules are in training mode, and the model may not be: `model.eval()`, then `add_adapter`.
         self.igc_input_mapping[adapter_name] = reader.train(self.training)
@@ -209,7 +207,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             self._used.add(active[0])
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            self._untaught.watch(active[0], call, self.igc_input_mapping[active[0]], self._base_model[0])
+            watch_training(self._passes, self.adapter(active[0]), call)
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)

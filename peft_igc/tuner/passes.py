@@ -13,6 +13,7 @@ Try it: `pytest tests/tuner/test_layer.py`
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import torch
 
@@ -84,14 +85,7 @@ def act(
     if anchors is not None and features is not None:
         named = call.anchors is None and not rules.prompt_end and call.generation is None
         kinds = kinds_of(rules, window, anchors, first, named)
-        reading, steps, speaks = read_and_calculate(adapter, state, features, anchors, kinds, call)
-        state = state.changed(steps=state.steps.extended(steps))
-        if adapter.style is not None:
-            state = state.changed(rows=begun(state.rows or (Row(),) * len(ids), adapter.style, steps))
-        write_from = first_to_write(adapter.config, call, steps) if speaks else None
-        if write_from is not None:
-            earlier = state.write_from
-            state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
+        reading, state = _with_steps(adapter, state, features, anchors, kinds, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
         state, told = told_of(adapter, state, left)
@@ -105,6 +99,26 @@ def act(
         # a stored graph would outlive its backward pass
         states.set(adapter.name, state.with_rows(torch.Tensor.detach) if torch.is_grad_enabled() else state)
     return h
+
+
+def _with_steps(
+    adapter: Adapter,
+    state: TextState,
+    features: torch.Tensor,
+    anchors: torch.Tensor,
+    kinds: torch.Tensor,
+    call: Call,
+) -> tuple[Any, TextState]:
+    """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
+    reading, steps, speaks = read_and_calculate(adapter, state, features, anchors, kinds, call)
+    state = state.changed(steps=state.steps.extended(steps))
+    if adapter.style is not None:
+        state = state.changed(rows=begun(state.rows or (Row(),) * len(anchors), adapter.style, steps, speaks))
+    write_from = first_to_write(adapter.config, call, steps) if speaks else None
+    if write_from is not None:
+        earlier = state.write_from
+        state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
+    return reading, state
 
 
 def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:

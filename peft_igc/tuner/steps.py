@@ -25,12 +25,14 @@ from ..numbers.digits import PAD
 from ..numbers.places import LEAD
 from ..numbers.token_table import PADDING, UNSEEN
 from .adapter import Adapter
-from .anchors import FEW, Rules, context_starts
-from .call import Call, ReadingDone, thread
+from .anchors import context_starts
+from .call import Call, Fields, ReadingDone, thread
 from .config import IGCConfig
 from .config_values import ROW
-from .outputs import Fields
 from .state.text_state import Steps, TextState
+
+
+SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than asking the device for the first one
 
 
 class Step(NamedTuple):
@@ -126,32 +128,26 @@ def read_and_calculate(
     """
     config, reader = adapter.config, adapter.reader
     since = context_starts(config.reading_context, adapter.rules, anchors, kinds, state.steps[:2])
-    kept, ids, first = state.readable(_longest(config, state, anchors, since), like)
+    kept, ids, first = state.readable(_longest(adapter, state, anchors, since), like)
     texts = None
     if config.interface == "tokens":
         texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
-    forced = call.targets is not None and reader.training and config.teacher_forcing
     # What the texts decide. Under teacher forcing correct results replace it, so that no text is asked.
+    forced = call.targets is not None and reader.training and config.teacher_forcing
     decided = texts if config.has_vocabulary and not forced else None
+    steps = Steps.silent(anchors, kinds, config.result_digits or 0)
     reading: Any = None
+    decisions: tuple[Decision | None, ...] = ()
     if texts is None or not (call.is_lean and (decided is not None or _is_unreadable(texts))):
         at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
         reading = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
         reading = reading if reader.training else reading.cooled(config.temperature)
-    steps = Steps.silent(anchors, kinds, config.result_digits or 0)
-    decisions: tuple[Decision | None, ...] = ()
-    statuses: list[Status] = []
+        if decided is None:
+            steps = _calculated(config, state, steps, reading, (ids, at, begin))
     if decided is not None:
         decisions = decisions_of(config, reader, kept, decided, anchors, reading)
-        statuses = [one.status for one in decisions if one is not None]
-        if any(status != Status.NONE for status in statuses):
-            shape, width = anchors.shape, config.result_digits or 0
-            steps = steps.with_results(results_of(decisions, shape, width, anchors.device))
-    elif reading is not None:
-        legible = (at >= 0) & ~_any_unseen(ids, at, begin) if texts is None else at >= 0
-        steps = steps.with_results(calculate_step(config, reading.choose(), legible))
-        rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
-        steps = steps._replace(ranks=state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0)))
+        if any(one is not None and one.status != Status.NONE for one in decisions):
+            steps = steps.with_results(results_of(decisions, anchors.shape, config.result_digits or 0, ids.device))
     if thread.observers or (call.is_logged and (reading is not None or decided is not None)):
         call.event = Step(anchors, reading, steps.results, decisions, first, ids)
         for observer in thread.observers:
@@ -161,9 +157,31 @@ def read_and_calculate(
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
-        if forced:
-            steps = steps.with_results(correct)
-    return reading, steps, reading is not None or Status.OK in statuses
+        steps = steps.with_results(correct) if forced else steps
+    return reading, steps, reading is not None or any(one and one.status == Status.OK for one in decisions)
+
+
+def _calculated(
+    config: IGCConfig,
+    state: TextState,
+    steps: Steps,
+    reading: Reading | Pointing,
+    context: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> Steps:
+    """The steps [B, A] with the results of a network that decides alone, for which `calculate_step` calculates.
+
+    Args:
+        config: the adapter's config.
+        state: the state of the text.
+        steps: silent ones.
+        reading: the distributions.
+        context: the ids [B, n], and the indices [B, A] of the last and the first of them that each step reads.
+    """
+    ids, at, begin = context
+    legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
+    rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
+    ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
+    return steps.with_results(calculate_step(config, reading.choose(), legible))._replace(ranks=ranks)
 
 
 def _is_unreadable(texts: StepTexts) -> bool:
@@ -203,13 +221,11 @@ def decisions_of(
     return tuple(decisions)
 
 
-def _longest(config: IGCConfig, state: TextState, anchors: torch.Tensor, since: torch.Tensor) -> int:
+def _longest(adapter: Adapter, state: TextState, anchors: torch.Tensor, since: torch.Tensor) -> int:
     """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
-    context = config.reading_context
-    whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
-    if whole or state.embedded:
-        return state.length
-    if state.length <= 2 * LEAD + FEW:
+    context = adapter.config.reading_context
+    whole = context == ROW or (isinstance(context, str) and not adapter.rules.sequences)
+    if whole or state.embedded or state.length <= SHORT:
         return state.length
     return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
 

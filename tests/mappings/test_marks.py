@@ -16,7 +16,7 @@ from peft_igc.mappings.readings import IGNORE, NEVER, SCALE, Mark, Pointing, Tar
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import classes
 from peft_igc.text.values import Limits
-from peft_igc.tuner.build import make_mappings
+from peft_igc.tuner.adapter import make_mappings
 
 
 OPERATIONS = ["+", "-", "*", "/", "sum", "mean", "square", "percent"]

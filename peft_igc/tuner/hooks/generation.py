@@ -9,8 +9,6 @@ Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 from __future__ import annotations
 
 import importlib
-import logging
-import warnings
 from typing import Any
 
 import torch
@@ -19,14 +17,13 @@ from torch import nn
 from ..anchors import check_anchors, last_tokens
 from ..call import Generation, anchors_for_assistant, current_generation, generating, thread
 from ..config_values import PROMPT_END
-from ..outputs import extended
 from ..state.cache import find_cache, states_of
 from ..steps import Generated
+from .notices import tell_of_absence, warn_of_embeddings
+from .outputs import extended
 from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["ContinuousBatchingWrapper", "GenerateWrapper", "PrepareInputsWrapper", "choose_graph"]
 
@@ -88,7 +85,7 @@ class GenerateWrapper(Wrapper):
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
         if ids is None:
-            _warn_of_embeddings(self.model)
+            warn_of_embeddings(self.model)
         given = anchors is not None
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
@@ -105,7 +102,7 @@ class GenerateWrapper(Wrapper):
             generation.log = StepLog(layer.igc_config[name], mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
-        _tell_of_absence(generation)
+        tell_of_absence(generation)
         if thread.observers:
             self._tell(generation, prompt.shape[1], output, kwargs)
         return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
@@ -183,38 +180,6 @@ def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -
     state = states_of(generation.cache, layer.layer_index).get(name)
     if state is not None:
         generation.log.add(state, after_reorder=after_reorder)
-
-
-def _tell_of_absence(generation: Generation) -> None:
-    """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
-
-    The number of steps is known on the host, so nothing is waited for. Without a KV cache nothing is said.
-    """
-    layer, name = active_layer(generation.model)
-    if layer is None or generation.anchors is not None or generation.cache is None:
-        return
-    config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.anchors.get("inline") or state is None or state.steps.anchors.shape[1]:
-        return
-    if name not in layer.told_of_absence:
-        layer.told_of_absence.add(name)
-        logger.warning(
-            "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
-            "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
-            "add_generation_prompt=True)`.",
-            config.anchors["turns"],
-        )
-
-
-def _warn_of_embeddings(model: nn.Module) -> None:
-    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
-    config = active_config(model)
-    if config is not None and config.interface == "tokens":
-        warnings.warn(
-            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
-            "calculator is off in this prompt. Pass `input_ids`.",
-            stacklevel=3,
-        )
 
 
 class ContinuousBatchingWrapper(Wrapper):

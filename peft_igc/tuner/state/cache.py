@@ -151,8 +151,8 @@ class States:
         plan = self._layer._igc_plan
         return None if plan is None or plan.ran else plan
 
-    @plan.setter
-    def plan(self, plan: Plan | None) -> None:
+    def set_plan(self, plan: Plan | None) -> None:
+        """Makes `plan` that of the next pass."""
         self._layer._igc_plan = plan
 
     @property
@@ -229,7 +229,8 @@ def _follow(cache_layer: Any, cls: type) -> None:
     """Gives an object of class `cls` the class of `_following_class`, and a key."""
     cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
     key = next(_keys)
-    cache_layer._igc_key, _layers[key] = torch.tensor(key), cache_layer
+    _layers[key] = cache_layer
+    cache_layer._igc_key = torch.tensor(key) if hasattr(cache_layer, "max_cache_len") else None
 
 
 def _settled(cache_layer: Any) -> dict[str, TextState]:

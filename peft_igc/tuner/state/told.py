@@ -28,12 +28,14 @@ def style_of(config: Any, speller: Speller) -> Style:
     return Style(speller, not config.write_again, tuple(config.anchors.get("ends", ())))
 
 
-def begun(rows: Sequence[Row], style: Style, steps: Steps) -> tuple[Row, ...]:
-    """The rows with the steps of a call, which come to the host in one copy."""
-    facts = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
-    found = []
-    for row, packed in zip(rows, torch.cat([facts, steps.digits], -1).tolist(), strict=True):
-        found.append(row.begun((at, progress_of(style, at, *result)) for at, *result in packed if at >= 0))
+def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
+    """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
+    found, packed = [], steps.anchors[..., None]
+    if speaks:
+        packed = torch.cat([torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1), steps.digits], -1)
+    for row, facts in zip(rows, packed.tolist(), strict=True):
+        made = ((at, progress_of(style, at, *result) if result else None) for at, *result in facts if at >= 0)
+        found.append(row.begun(made))
     return tuple(found)
 
 
