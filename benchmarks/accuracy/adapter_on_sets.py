@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 import yaml
 from peft.utils import CONFIG_NAME
 
@@ -68,6 +69,7 @@ SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
 SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 
@@ -177,7 +179,7 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
-    model = load_adapter(model, adapter)
+    model = load_adapter(model, adapter).to(DEVICE)
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():
@@ -202,7 +204,7 @@ def main() -> None:
     parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)
-    dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16("cpu") else "float32"
+    dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16(DEVICE) else "float32"
     results: dict[str, Any] = {**facts(), "dtype": dtype, "n": arguments.n, "seed": arguments.seed}
     results |= {"adapters": [one.name for one in arguments.adapters], "sets": list(sets), "runs": {}}
     results["readings"] = arguments.readings

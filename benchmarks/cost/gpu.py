@@ -24,6 +24,7 @@ import argparse
 import copy
 import itertools
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,7 @@ SILENT, RESULT = STATES = ("silent", "result")
 PROMPT = 1024
 TOKENS = 16  # decoded in a repetition
 TOKEN = 1406  # the word " and" of the embedded vocabulary
-CALCULATION = "12 + 5 ="
+CALCULATION = " 12 + 5 ="
 
 
 @dataclass
@@ -87,8 +88,8 @@ def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
     return cache
 
 
-def read_all(model: Any, cache: Any, length: int, case: str) -> None:
-    """Gives the adapter the state after the whole text; in the case `result` with a step at its end."""
+def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
+    """Gives the adapter the state after the whole text, and returns it; in the case `result` with a step at its end."""
     layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
     config = layer.igc_config["default"]
     rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
@@ -116,6 +117,7 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
             scale=torch.zeros_like(ones),
             ended_at=torch.full_like(ones, -1),
         )
+    return state
 
 
 def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
@@ -164,8 +166,8 @@ class Decoding:
 
     def __init__(self, method: Method, cache: Any, state: str, captured: bool, length: int) -> None:
         self.method, self.cache, self.length = method, cache, length
-        if method.reads:
-            read_all(method.model, cache, length, state)
+        self.text = read_all(method.model, cache, length, state) if method.reads else None
+        self.told: torch.Tensor | None = None  # where the graph reads what continues a result
         keys = cache.layers[0].keys
         self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
         self.back()
@@ -188,6 +190,8 @@ class Decoding:
         """Chooses the graph of the next pass."""
         if self.method.reads and not (self.graph and self.method.name == UNASKED):
             choose_graph(self.method.inner, self.token, self.cache)
+            if self.told is not None:
+                self.told.copy_(self.text.told)
 
     def _capture(self) -> None:
         """Records a pass as a CUDA graph."""
@@ -199,6 +203,7 @@ class Decoding:
                 self._step()
         torch.cuda.current_stream().wait_stream(stream)
         self._choose()
+        self.told = None if self.text is None else self.text.told
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.logits = self._step()
@@ -331,6 +336,7 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
     parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens of a prefill (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=15, help="that count (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="no cell begins after them")
     parser.add_argument("--seed", type=int, default=0, help="of random weights (default: %(default)s)")
     return parser.parse_args(given)
 
@@ -349,15 +355,16 @@ def main(given: list[str] | None = None) -> None:
     results: dict[str, Any] = {**facts(), "settings": settings, "cells": [], "left_out": []}
     results["memory"] = {method.name: method.memory for method in methods}
     cells: list[tuple[dict[str, Any], Callable[[], dict[str, Any]]]] = []
-    for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
-        more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
-        cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
     for length, rows, state in itertools.product(arguments.lengths, arguments.rows, STATES):
         more = (methods, state, length, rows, arguments.rounds)
         cells.append(({"length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
-    progress = Progress(len(cells), every=0.0)
+    for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
+        more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
+        cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
+    progress, begun = Progress(len(cells), every=0.0), time.monotonic()
     for where, measure in cells:
-        reason = left_out(**where, base=base) if "length" in where else None
+        late = time.monotonic() - begun > arguments.seconds
+        reason = "no time" if late else left_out(**where, base=base) if "length" in where else None
         if reason:
             results["left_out"].append({**where, "reason": reason})
             print(f"left out: {where}: {reason}", flush=True)

@@ -280,6 +280,7 @@ def test_longer_rows_can_have_results_of_all_lengths_equally_often():
         assert counts == [40 // longest] * longest + [0] * (11 - longest)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_demonstration_runs_on_a_gpu(tmp_path):
     assert run_demo(tmp_path / "out", seed=1, device="cuda", more=small())["sets"]["bigbench"]["n"] == 20
