@@ -30,11 +30,13 @@ def style_of(config: Any, speller: Speller) -> Style:
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
-    found, packed = [], steps.anchors[..., None]
+    facts = [[[at] for at in places] for places in steps.anchors.tolist()]
     if speaks:
-        packed = torch.cat([torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1), steps.digits], -1)
-    for row, facts in zip(rows, packed.tolist(), strict=True):
-        made = ((at, progress_of(style, at, *result) if result else None) for at, *result in facts if at >= 0)
+        integers = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
+        facts = torch.cat([integers, steps.digits], -1).tolist()
+    found = []
+    for row, known in zip(rows, facts, strict=True):
+        made = ((at, progress_of(style, at, *result) if result else None) for at, *result in known if at >= 0)
         found.append(row.begun(made))
     return tuple(found)
 
