@@ -108,9 +108,9 @@ def before_labels(labels: torch.Tensor) -> torch.Tensor:
     Returns:
         [B, A] int64 ascending, then -1; A is at least 1.
     """
-    labelled = labels != -100
-    starts = ~labelled[:, :-1] & labelled[:, 1:]  # [B, T - 1]: the next token begins a span
-    return _positions(starts)
+    labelled = (labels != -100).tolist()
+    rows = [[at for at in range(len(row) - 1) if row[at + 1] and not row[at]] for row in labelled]
+    return _table(rows, labels.device)
 
 
 def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torch.Tensor:
@@ -142,9 +142,7 @@ def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[
     return found
 
 
-def kinds_of(
-    rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int, named: bool = False
-) -> torch.Tensor:
+def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int) -> torch.Tensor:
     """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
 
     Args:
@@ -152,29 +150,28 @@ def kinds_of(
         ids: [B, n] int64, tokens of the text with at least the longest sequence up to each anchor.
         anchors: [B, A] int64 positions in the text, -1 for none.
         start: position of the first of these tokens.
-        named: whether token sequences named all of the anchors.
     """
     if not rules.sequences:
         return torch.zeros_like(anchors)
-    if named and not (rules.turns and rules.inline):
-        return torch.where(anchors >= 0, INLINE if rules.inline else TURN, 0)
-    place = (anchors - start).clamp(min=0)
-    inline, turn = (
-        ends_of_sequences(ids, kind, ids.shape[1]).gather(1, place) & (anchors >= 0)
-        for kind in (rules.inline, rules.turns)
-    )
-    return torch.where(inline, INLINE, torch.where(turn, TURN, 0))
+    found = [
+        [_kind(rules, row, at - start + 1) if at >= 0 else 0 for at in places]
+        for row, places in zip(ids.tolist(), anchors.tolist(), strict=True)
+    ]
+    return torch.tensor(found, dtype=torch.int64).view(anchors.shape).to(anchors.device)
 
 
-def _positions(hits: torch.Tensor) -> torch.Tensor:
-    """Positions of the True entries of `hits` [B, T]: [B, A] int64 ascending, then -1; A is at least 1."""
-    if hits.shape[1] == 1:  # decoding: no count, whose value only the device knows
-        return hits.long() - 1
-    count = max(int(hits.sum(1).max()), 1) if hits.numel() else 1
-    place = torch.arange(hits.shape[1], device=hits.device).expand(hits.shape)
-    ordered = place.masked_fill(~hits, hits.shape[1]).sort(1).values
-    ordered = torch.nn.functional.pad(ordered, (0, count), value=hits.shape[1])[:, :count]
-    return ordered.masked_fill(ordered == hits.shape[1], -1)
+def _kind(rules: Rules, row: list[int], end: int) -> int:
+    """The kind of an anchor that is the last of the first `end` tokens of a row."""
+    for kind, sequences in ((INLINE, rules.inline), (TURN, rules.turns)):
+        if any(row[max(end - len(one), 0) : end] == one for one in sequences):
+            return kind
+    return 0
+
+
+def _table(rows: list[list[int]], device: torch.device) -> torch.Tensor:
+    """[B, A] int64 of rows of integers, -1 after them; A is at least 1."""
+    most = max([1, *map(len, rows)])
+    return torch.tensor([row + [-1] * (most - len(row)) for row in rows], dtype=torch.int64).view(-1, most).to(device)
 
 
 def anchors_in_text(
@@ -207,9 +204,7 @@ def anchors_in_text(
     if prompt_ends is not None:  # both rules may name the same position
         ends = prompt_ends.tolist()
         found = [row | {at for at in more if at >= start} for row, more in zip(found, ends, strict=True)]
-    most = max(map(len, found), default=0)
-    rows = [sorted(row) + [-1] * (most - len(row)) for row in found]
-    return torch.tensor(rows, dtype=torch.int64).to(ids.device) if most else None
+    return _table([sorted(row) for row in found], ids.device) if any(found) else None
 
 
 def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:

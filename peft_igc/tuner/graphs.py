@@ -54,6 +54,8 @@ def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     if state.write_from is not None and is_open:
         after, told = told_of(adapter, after, 1, known)
     states.set_plan(Plan(adapter.name, after, told))
+    if generation is not None and generation.log is not None:
+        generation.log.add(after)
 
 
 def has_plan(adapter: Adapter, call: Call, states: States) -> bool:
@@ -72,8 +74,6 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
     if plan.told is not None:
         h = write(adapter, h, plan.told, 0, call)  # no observer asks for the position
     plan.ran = True
-    if not torch.compiler.is_compiling():
-        call.state = plan.state
     return h
 
 

@@ -83,8 +83,7 @@ def act(
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
     if anchors is not None and features is not None:
-        named = call.anchors is None and not rules.prompt_end and call.generation is None
-        kinds = kinds_of(rules, window, anchors, first, named)
+        kinds = kinds_of(rules, window, anchors, first)
         reading, state = _with_steps(adapter, state, features, anchors, kinds, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:

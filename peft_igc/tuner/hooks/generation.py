@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from ..anchors import check_anchors, last_tokens
-from ..call import Generation, anchors_for_assistant, current_generation, generating, thread
+from ..call import Generation, anchors_for_assistant, generating, thread
 from ..config_values import PROMPT_END
-from ..state.cache import find_cache, states_of
+from ..state.cache import find_cache
 from ..steps import Generated
 from .notices import tell_of_absence, warn_of_embeddings
 from .outputs import extended
@@ -35,10 +35,6 @@ class PrepareInputsWrapper(Wrapper):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self.original(*args, **kwargs)
-        generation = current_generation(self.model)
-        if generation is not None and generation.log is not None:
-            _log_compiled_pass(generation, after_reorder=generation.log.beams)
-            generation.log.is_complete = False
         if torch.is_tensor(inputs.get("input_ids")):
             choose_graph(self.model, inputs["input_ids"], find_cache((), inputs))
         return inputs
@@ -111,8 +107,6 @@ class GenerateWrapper(Wrapper):
         """The output with the steps of each returned sequence in `igc_steps`, None without an active adapter."""
         if generation.log is None:
             return extended(output, {"igc_steps": None})
-        if not generation.log.beams:  # beam search has reordered the rows since, one cannot tell how
-            _log_compiled_pass(generation)
         start = generation.log.length - self._prompt_columns(generation, width)
         beams = output.beam_indices if generation.log.beams else None
         steps = generation.log.of_sequences(output.sequences, start, self._ends(kwargs), beams)
@@ -170,16 +164,6 @@ class GenerateWrapper(Wrapper):
         """Whether the end of the prompt is an anchor; also if no adapter is active now."""
         config = active_config(self.model)
         return config is None or config.anchors.get(PROMPT_END, False)
-
-
-def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -> None:
-    """Logs the steps of the last forward pass from the KV cache, if that pass ran in a compiled graph."""
-    layer, name = active_layer(generation.model)
-    if generation.log.is_complete or layer is None or generation.cache is None:
-        return
-    state = states_of(generation.cache, layer.layer_index).get(name)
-    if state is not None:
-        generation.log.add(state, after_reorder=after_reorder)
 
 
 class ContinuousBatchingWrapper(Wrapper):

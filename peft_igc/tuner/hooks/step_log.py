@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import torch
 
-from ...numbers.calculator import Result
 from ...text.results.row import Row
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
@@ -46,27 +45,22 @@ class StepLog:
 
     def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:
         self.config, self.length, self.beams = config, length, beams
-        self.is_complete = True  # whether the last forward pass is logged
-        self._lacks_end = False  # whether the last pass of a sequence was reordered before it could be logged
         self._passes: list[_Pass] = []
         self._events: list[tuple[int, Step]] = []  # by the token that the pass predicts
 
-    def add(self, state: TextState, event: Step | None = None, *, after_reorder: bool = False) -> None:
+    def add(self, state: TextState, event: Step | None = None) -> None:
         """Logs one forward pass.
 
         Args:
             state: the state of the text after this pass.
             event: what the pass has read; None if it has no anchor with two numbers.
-            after_reorder: whether beam search has reordered the rows since the pass.
         """
-        token = max(state.length - self.length, 0) + after_reorder
-        self._lacks_end |= after_reorder
+        token = max(state.length - self.length, 0)
         if not self.beams:
             self._passes.clear()  # the steps of this pass contain all earlier ones
         self._passes.append(_Pass(token, state.steps, state.rows))
         if event is not None:
             self._events.append((token, event))
-        self.is_complete = True
 
     def of_sequences(
         self, sequences: torch.Tensor, start: int, ends: Sequence[int], beams: torch.Tensor | None
@@ -104,8 +98,7 @@ class StepLog:
     def _step(self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int) -> StepRecord:
         """One step as Python values; `last`: position of the last token."""
         one = Steps(*(x[row, index] for x in seen.steps))
-        complete: bool | None = bool(seen.rows) and 0 <= seen.rows[row].completed(int(one.anchors)) < last
-        if self.config.interface != "tokens" or (self._lacks_end and not complete):
-            complete = None
-        outcome = Result(one.digits, one.signs, one.status, one.scale)
-        return record_of(self.config, column, outcome, place, complete)
+        complete = None
+        if self.config.interface == "tokens":
+            complete = 0 <= seen.rows[row].completed(int(one.anchors)) < last
+        return record_of(self.config, column, one.results, place, complete)
