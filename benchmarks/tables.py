@@ -80,11 +80,17 @@ def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
     return told
 
 
+# Suites of what another set measures, or that were recorded before they went.
+REPEATED = {f"suite_{name}" for name in ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")}
+
+
 def adapter_on_sets(*names: str) -> str:
     """Right / wrong / silent answers by set; a column per file, a line per seed."""
     files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
     rows = []
     for name, counts in files[0][0].items():
+        if name in REPEATED:
+            continue
         cells = [
             "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
             for runs in files
@@ -142,28 +148,24 @@ def between(shares: Iterable[float]) -> str:
     return f"{percent(found[0])}..{percent(found[-1])}"
 
 
+BY_HAND_AT = 0.9  # the `confidence` of the table
+
+
 def by_hand() -> str:
-    """Readings that were trained with texts by many hands, at the `confidence` fitted on authors held out."""
-    real = load("smollm2_by_hand")["runs"]["confidence 0.95"]["sets"]
-    small = load("tiny_by_hand")["sets"]
-    mentions = MERGED["calculations that are only mentioned, three authors"]
-    sets = [
-        ("SmolLM2, layer 12", real, name, parts)
-        for name, parts in (
-            ("four authors", UNREAD),
-            ("only mentioned", mentions),
-            ("authors held out", ("unread_authors",)),
-        )
-    ]
-    sets += [
-        ("embedded base", small, name, (part,))
-        for name, part in (("BIG-bench's form", "bigbench"), ("authors held out", "unread_authors"))
-    ]
+    """Right and wrong readings at `confidence` 0.9 of runs with texts by many hands."""
+    sets = {
+        "four authors": "unread_requests",
+        "authors held out": "unread_authors",
+        "only mentioned": "mentions",
+        "word problems": "word_problems",
+        "6 to 20 digits": "six_to_twenty_digits",
+    }
     rows = []
-    for base, found, name, parts in sets:
-        counts = [sum(found[part][key] for part in parts) for key in ("n", "right", "wrong")]
-        rows.append([base, name, *(f"{count:,}" for count in counts)])
-    return lines(["base", "texts", "n", "right", "wrong"], rows)  # fmt: skip
+    for name, run in load("by_hand")["runs"].items():
+        points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
+        rows.append([name.replace("_", " "), *(f"{right} / {wrong}" for _, right, wrong in points)])
+    sizes = load("by_hand")["runs"]["layer_12"]["sets"]
+    return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
 
 
 def rules() -> str:
@@ -177,14 +179,13 @@ def rules() -> str:
     return lines(["", "right", "wrong", "mentions, wrong"], rows)
 
 
-def recipes() -> str:
-    """Exact match of the recipes by whole passes."""
-    runs = load("recipes")["runs"].values()
-    told = [(line, run) for found in runs for line, run in found.items()]
-    return lines(
-        ["recipe", "exact"],
-        [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"])] for line, run in told],
-    )
+def engine_op() -> str:
+    """What the operator in vLLM adds to a decoding step whose tokens are read one step late."""
+    rows: dict[int, list[str]] = {}
+    for cell in load("engine_op")["cells"]:
+        row = rows.setdefault(cell["rows"], [str(cell["rows"]), f"{cell['milliseconds']['base_late']['median']:.2f}"])
+        row.append(f"{100 * cell['overhead']['late']['median']:+.1f}")
+    return lines(["texts", "base, ms", "silent", "after an answer"], list(rows.values()))
 
 
 def ablations() -> str:
@@ -314,7 +315,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "checking": checking,
     "by_hand": by_hand,
     "rules": rules,
-    "recipes": recipes,
     "gsm8k": gsm8k,
     "ablations": ablations,
     "methods": methods,
@@ -324,6 +324,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "vllm_engine": vllm_engine,
     "overhead": overhead,
     "gpu": gpu,
+    "engine_op": engine_op,
     "soak": soak,
 }
 
