@@ -146,7 +146,6 @@ def main() -> None:
     parser.add_argument("--base", default="tiny", help="a folder or hub id")
     parser.add_argument("--adapter", default="tiny", help="its adapter")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
