@@ -14,7 +14,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common.measuring import command, facts
