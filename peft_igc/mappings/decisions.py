@@ -1,7 +1,7 @@
 """Decides each step on the host: what its text says in symbols, what the network reads in it, and what that is worth.
 
 In: the texts of the steps and, where the network is asked, the integers of its reading. Out: a `Decision` for each
-step, and results as tensors. In a compiled graph the host is called by one operator, `peft_igc::decide`.
+step, and results as tensors.
 
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
@@ -29,11 +28,9 @@ from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
 from ..text.requests import Meant, answer
-from ..text.rounding import Rounding
-from ..text.token_table import TokenTable
 from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
-from .places import ON_HOST, StepTexts
+from .places import StepTexts
 from .readings import SCALE, Mark
 
 
@@ -307,49 +304,5 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
     packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
-    return _result(packed.view(*shape, FIELDS + width))
-
-
-def _result(packed: Tensor) -> Result:
-    """The parts of packed results [..., `FIELDS` + R]."""
+    packed = packed.view(*shape, FIELDS + width)
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
-
-
-def decided_in_graph(
-    config: Any, table: TokenTable, ids: Tensor, steps: tuple[Tensor, Tensor], summary: Tensor
-) -> Result:
-    """The results of [B, A] steps in a compiled graph.
-
-    Args:
-        config: an `IGCConfig`.
-        table: of its tokens.
-        ids: [B, n] int64.
-        steps: anchors and since, both [B, A] int64.
-        summary: of the pointing.
-    """
-    sizes = [config.num_digits, config.result_digits, config.max_operands, int(config.decimals)]
-    names = " ".join([table.key, config.rounding, *config.operations])
-    packed = _in_graph(ids, *steps, summary, names, sizes, config.confidence)
-    return _result(packed.unflatten(0, steps[0].shape))
-
-
-@torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
-def _in_graph(
-    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, names: str, sizes: Sequence[int], confidence: float
-) -> Tensor:
-    """The packed results [N, `FIELDS` + R]; `names` are the table's key and those of `Limits`, `sizes` its others."""
-    key, rounding, *operations = names.split(" ")
-    digits, width, operands, decimals = sizes
-    limits = Limits(digits, width, operands, tuple(operations), bool(decimals), Rounding.of(rounding))
-    texts = StepTexts.of(TokenTable.of_key(key), ids.shape[1], ids, anchors, since)
-    readings = summary.flatten(0, -2).tolist()
-    found = decided(limits, confidence, texts, lambda steps: [readings[step] for step in steps])
-    return torch.tensor([packed_of(one, width) for one in found], dtype=torch.int64, device=ids.device)
-
-
-@_in_graph.register_fake
-def _(
-    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, names: str, sizes: Sequence[int], confidence: float
-) -> Tensor:
-    """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), FIELDS + sizes[1])

@@ -1,7 +1,7 @@
 """The places of a batch as tensors, for the reader of the token interface; `numbers.places` finds them on the host.
 
 In: token ids with the anchors of the steps, which come to the host in one copy (`StepTexts`). Out: `PlaceTensors`, in
-groups of contexts of like length. In a compiled graph the host is called by one operator, `peft_igc::places`.
+groups of contexts of like length.
 Try it: `pytest tests/mappings/test_token_interface.py`
 
 Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
@@ -22,11 +22,7 @@ from ..text.vocabulary import EMBEDDED, PADDING
 from .attention import batches
 
 
-__all__ = ["ON_HOST", "PlaceTensors", "StepTexts", "place_tensors"]
-
-# The host is waited for, so no CUDA graph may hold such an operator. Since torch 2.9 a graph of
-# `mode="reduce-overhead"` is split there; before, such graphs are for silent passes only.
-ON_HOST: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
+__all__ = ["PlaceTensors", "StepTexts", "place_tensors"]
 
 _WORD, _NUMBER, _BROKEN = range(3)
 
@@ -174,30 +170,3 @@ def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none
         else:
             lines.append((at, sentence, known.get(run.digits, none), _NUMBER))
     return lines
-
-
-def places_in_graph(
-    table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
-) -> PlaceTensors:
-    """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
-    fields, numbers = _in_graph(ids, anchors, since, table.key, min(most, ids.shape[1]), width)
-    row = torch.arange(len(ids), device=ids.device).repeat_interleave(anchors.shape[1])
-    positions, sentence, values, kinds = fields.unbind(-1)
-    return PlaceTensors([], row, positions, sentence, values, kinds, numbers)
-
-
-@torch.library.custom_op("peft_igc::places", mutates_args=(), **ON_HOST)
-def _in_graph(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> tuple[Tensor, Tensor]:
-    """The fields of the places [N, most, 4], and their numbers [N * most + 1, width], of which the last are PAD."""
-    texts = StepTexts.of(TokenTable.of_key(table), most, ids, anchors, since)
-    count, steps = len(texts.anchors) * most, range(len(texts.anchors))
-    known = _numbers(texts, steps)
-    numbers = [classes(text, width) for text in known] + [[PAD] * width] * (count + 1 - len(known))
-    fields = torch.tensor([_fields(texts, step, most, known, count) for step in steps], device=ids.device)
-    return fields.view(len(steps), most, 4), torch.tensor(numbers, device=ids.device)
-
-
-@_in_graph.register_fake
-def _(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> tuple[Tensor, Tensor]:
-    """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), most, 4), ids.new_empty(anchors.numel() * most + 1, width)

@@ -1,6 +1,6 @@
 """The known half: what follows from the characters of a text alone. Plain Python; nothing here imports torch.
 
-* `vocabulary`, `token_bytes`: token ids as characters.
+* `vocabulary`, `token_bytes`: token ids as characters. `token_table`: how the tokens spell numbers.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`: the expression that a text ends with, and what may be around it.
 * `integers`: the integers of a text that may be operands. `literals`: all numbers, with exact values.

@@ -8,12 +8,10 @@ In: a `Vocabulary`, and the few facts about numbers that it does not tell (`Toke
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from .integers import JOINTS, MINUSES, ends_in_minus
 from .vocabulary import Vocabulary
@@ -45,8 +43,6 @@ class Piece(NamedTuple):
 
 
 _OTHER, _UNKNOWN = Piece(), Piece(known=False)
-_keys = itertools.count()
-_made: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,6 @@ class TokenTable:
         tokens: The same, as ids of texts.
         pieces: Tokens that may be more of a number than `Piece()`.
         percent: Id of the token for a per cent sign; None if there is none. Percentages are then not written.
-        key: For `of_key`, in this process.
 
     Raises:
         ValueError: The facts contradict the vocabulary; the message names the first such token.
@@ -82,7 +77,6 @@ class TokenTable:
     tokens: dict[str, int] = field(init=False, compare=False, repr=False)
     pieces: dict[int, Piece] = field(init=False, compare=False, repr=False)
     percent: int | None = field(init=False, compare=False, repr=False)
-    key: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = self.vocabulary.texts
@@ -105,22 +99,12 @@ class TokenTable:
             "tokens": tokens,
             "pieces": dict(_pieces(self.vocabulary, self.unused, pointed=self.point is not None)),
             "percent": texts.index("%") if "%" in texts else None,
-            "key": str(next(_keys)),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
-        _made[self.key] = self
 
     def __deepcopy__(self, memo: Any) -> TokenTable:
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:  # without `key`, which is of this process
-        return TokenTable, tuple(getattr(self, one.name) for one in fields(self) if one.init)
-
-    @staticmethod
-    def of_key(key: str) -> TokenTable:
-        """The table with a `key`, for operators of compiled graphs, which take no objects."""
-        return _made[key]
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, facts: Mapping[str, Any], decimals: bool = False) -> TokenTable:

@@ -4,3 +4,9 @@
 
 Start with `spelling`. Try it: `pytest tests/text/test_spelling.py`
 """
+
+from .row import Row
+from .spelling import Progress, Style, Written
+
+
+__all__ = ["Progress", "Row", "Style", "Written"]
