@@ -52,28 +52,24 @@ class Places(NamedTuple):
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
-    """All numbers of a text.
+    """All numbers of a text, in order; `007` has the digits `7`, `000` has `0`.
 
     Args:
         table: The token table.
         ids: Any integers, or `EMBEDDED`, `UNSEEN` or `PADDING`. A stretch of `UNSEEN` counts as one broken number.
         spelled: The characters of all of them, if they are known.
-
-    Returns:
-        The runs in order. `007` has the digits `7`, `000` has `0`.
     """
     found: list[Run] = []
     begin = 0
-    for at in [*(at for at, one in enumerate(ids) if one == PADDING), len(ids)]:
-        if at > begin:  # padding separates numbers
+    for at in [*(at for at, one in enumerate(ids) if one == PADDING), len(ids)]:  # padding separates numbers
+        if at > begin:
             whole = spelled if at - begin == len(ids) else None
             found += _runs(whole or table.vocabulary.spell(ids[begin:at]), begin, table.decimals)
         begin = at + 1
-    unseen = [at for at, one in enumerate(ids) if one == UNSEEN]
-    if unseen:
-        ends = [at for at in unseen if at + 1 == len(ids) or ids[at + 1] != UNSEEN]
-        begins = [at for at in unseen if at == 0 or ids[at - 1] != UNSEEN]
-        found = sorted(found + [Run(first, last, None) for first, last in zip(begins, ends, strict=True)])
+    if UNSEEN in ids:
+        stretches = itertools.groupby(range(len(ids)), lambda at: ids[at] == UNSEEN)
+        unseen = [list(stretch) for is_unseen, stretch in stretches if is_unseen]
+        found = sorted(found + [Run(stretch[0], stretch[-1], None) for stretch in unseen])
     return found
 
 
@@ -90,29 +86,20 @@ def _runs(spelled: Spelled, begin: int, decimals: bool) -> list[Run]:
 
 
 def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int) -> Places:
-    """The last `most` places up to an anchor.
-
-    Args:
-        table: The token table.
-        ids: The ids of the row up to the anchor or beyond.
-        since: The first token that the step reads. A number that begins before it is not read.
-        anchor: The last one.
-        most: The largest number of places.
-    """
+    """The last `most` places from the token `since` up to an anchor. A number that begins before `since` has none."""
     begin = max(since - LEAD, 0)
     window = ids[begin : anchor + 1]
     spelled = table.vocabulary.spell(window)
     runs = number_runs(table, window, spelled)
     inside = {at for run in runs for at in range(run.first + 1, run.last + 1)} | _unread(spelled, window)
     at = [one for one in range(since - begin, len(window)) if one not in inside and window[one] != PADDING]
-    at = at[max(len(at) - most, 0) :]
     if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
-        at = [*at[max(len(at) - most + 1, 0) :], len(window) - 1]
+        at.append(len(window) - 1)
+    at = at[max(len(at) - most, 0) :]
     sentence = _sentences(table, window, runs, since - begin)
-    first = {run.first: run for run in runs}
+    first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
-    moved = {place: Run(run.first + begin, run.last + begin, run.digits) for place, run in numbers.items()}
-    return Places([one + begin for one in at], [sentence[one] for one in at], moved)
+    return Places([one + begin for one in at], [sentence[one] for one in at], numbers)
 
 
 def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
@@ -138,11 +125,9 @@ def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
 def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:
     """Whether a token ends a sentence, is a closing bracket, or is one mark that ends none if a digit touches it."""
     vocabulary = table.vocabulary
-    if not 0 <= token < len(vocabulary):
-        return False, False, False
     if token in vocabulary.control:
         return True, False, False
-    return _marks_of(vocabulary.texts[token])
+    return _marks_of(vocabulary.texts[token]) if 0 <= token < len(vocabulary) else (False, False, False)
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -162,17 +147,14 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
     known = {one: _marks(table, one) for one in set(ids)}
     digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
-    for at in range(len(ids)):
-        if at < since or ids[at] == PADDING:
-            found.append(index)
+    for at, token in enumerate(ids):
+        found.append(index)
+        if at < since or token == PADDING:
             start, closing = at + 1, False
             continue
-        found.append(index)
-        stop, close, colon = known[ids[at]]
+        stop, close, colon = known[token]
         listed = close and not closing and at in ends and ends[at] - start <= _MOST_LISTED
-        closing = close
         stop = stop and not (colon and digits[at + 1])
-        index += stop + listed
-        if stop:
-            start = at + 1
+        index, closing = index + stop + listed, close
+        start = at + 1 if stop else start
     return found
