@@ -106,15 +106,9 @@ class Function:
     seconds: float = 0.0
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
-        """The value of the function.
+        """The value of the function; raises `Refused` if there is none, or it has too many digits.
 
-        Args:
-            arguments: as many as it takes.
-            guarded: whether errors of a user's function are refusals, and its time is limited. Rows are made and
-                checked without that, so that its errors are seen.
-
-        Raises:
-            Refused: There is none, or it has too many digits.
+        Unless `guarded`, errors of a user's function are seen and its time is not limited, as where rows are made.
         """
         if self.threads is None or not guarded:
             value = self.apply(list(arguments))
@@ -305,20 +299,16 @@ def register_operation(
 
 
 def _exact(function: Callable[..., Any], strings: bool) -> Callable[[list[Fraction]], Fraction | None]:
-    """A user's function on fractions."""
+    """A user's function on fractions. Floats are taken as they are written, `0.1` as one tenth."""
 
     def apply(arguments: list[Fraction]) -> Fraction | None:
         if strings and any(places_of(one) is None for one in arguments):
             return None
-        return _rational(function(*(map(written, arguments) if strings else arguments)))
+        found = function(*(map(written, arguments) if strings else arguments))
+        if found is None or isinstance(found, Rational):
+            return None if found is None else Fraction(found)
+        if not _DECIMAL.fullmatch(text := str(found).strip()):
+            raise Refused(Reason.NOT_RATIONAL)
+        return Fraction(text)
 
     return apply
-
-
-def _rational(found: Any) -> Fraction | None:
-    """A result as a fraction. Floats are taken as they are written, `0.1` as one tenth."""
-    if found is None or isinstance(found, Rational):
-        return None if found is None else Fraction(found)
-    if not _DECIMAL.fullmatch(text := str(found).strip()):
-        raise Refused(Reason.NOT_RATIONAL)
-    return Fraction(text)

@@ -156,21 +156,14 @@ def _kind(said: str, listed: Mapping[str, str]) -> str:
         return _CHARACTERS[said]
     if said.isspace():
         return "line" if said[0] in _LINE else "space"
-    if said[:1].isalpha() or len(said) != 1:
-        return _word(said, listed)
-    if unicodedata.numeric(said, None) is not None:
-        return "strange"
-    return "currency" if unicodedata.category(said) == "Sc" else "other"
-
-
-def _word(word: str, listed: Mapping[str, str]) -> str:
-    """The class of a word."""
-    found = listed.get(word.casefold())
-    if found is not None:
+    is_word = said[:1].isalpha() or len(said) != 1
+    if is_word and (found := listed.get(said.casefold())) is not None:
         return found
-    if not word.isascii() and any(unicodedata.numeric(char, None) is not None for char in word):
+    if not said.isascii() and any(unicodedata.numeric(char, None) is not None for char in said):
         return "strange"  # fractions, superscripts, Roman and Chinese numerals
-    return "letters" if len(word) > 1 or not word.isascii() else "letter"
+    if is_word:
+        return "letters" if len(said) > 1 or not said.isascii() else "letter"
+    return "currency" if unicodedata.category(said) == "Sc" else "other"
 
 
 def literal(said: str) -> Fraction | None:

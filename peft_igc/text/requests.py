@@ -73,13 +73,14 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
     pieces = split(f"{text[begin:]}\n", 0, known)
     function = FUNCTIONS.get(meant.operation)
     listed = numbers_of(pieces, percents=function is not None)
-    operands: list[Number] = []
     items: tuple[Item, ...] = ()
     stated = False
     found: Value | Refusal
     try:
-        for span, negated in zip(meant.spans, meant.negated, strict=True):
-            operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated, function))
+        operands = [
+            _operand(pieces, listed, (span[0] - begin, span[1] - begin), negated, function)
+            for span, negated in zip(meant.spans, meant.negated, strict=True)
+        ]
         said, named = stated_operations(pieces, operands, known)
         stated = said | named == {meant.operation}
         if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
@@ -191,9 +192,8 @@ def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guard
 def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
     """The value of the operation."""
     values = tuple(one.value or Fraction(0) for one in operands)
-    for number in operands:
-        if abs(number.value or 0) >= 10**limits.digits:
-            raise Refused(Reason.TOO_LONG, number.span)
+    if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
+        raise Refused(Reason.TOO_LONG, long[0])
     exact = calculated(operation, values, limits)
     value, text = finished(exact, limits)
     span = min(item.span[0] for item in items), max(item.span[1] for item in items)

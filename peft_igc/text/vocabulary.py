@@ -162,9 +162,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Vocabulary):
-            return NotImplemented
-        return self._facts() == other._facts()
+        return isinstance(other, Vocabulary) and self._facts() == other._facts()
 
     def __hash__(self) -> int:
         return hash((len(self.tokens), self.control, self.header))
