@@ -65,7 +65,7 @@ def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
 
 def warned(caplog):
     """What the model itself said about the training."""
-    return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.untaught"]
+    return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.hooks.notices"]
 
 
 def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_removed(tmp_path):
