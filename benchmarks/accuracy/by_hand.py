@@ -156,8 +156,34 @@ def write(name: str, found: Mapping[str, Any], output: Path) -> None:
 
 
 def collected(files: Sequence[Path]) -> dict[str, Any]:
-    """The results of runs as one object, with those of each run by its name."""
-    return {"runs": {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}}
+    """The results of runs and of saved adapters as one object, by name."""
+    found = {}
+    for path in files:
+        name = path.stem.removesuffix("-readings")
+        recipe, changes, number = RUNS.get(name, (None, None, None))
+        settings = {"recipe": recipe, "changes": changes, "authors": number}
+        found[name] = settings | json.loads(path.read_text(encoding="utf-8"))
+    return {"runs": found}
+
+
+def draw(found: Mapping[str, Any], path: Path) -> None:
+    """Plots right against wrong answers to texts of authors held out, a line per run, over all thresholds."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.add_subplot()
+    axis.set_prop_cycle(color=matplotlib.colormaps["tab20"].colors)
+    for name, one in found["runs"].items():
+        texts = one["sets"]["unread_authors"]
+        wrong = [100 * point[2] / texts["n"] for point in texts["curve"]]
+        right = [100 * point[1] / texts["due"] for point in texts["curve"]]
+        axis.plot(wrong, right, marker=".", label=name)
+    axis.set(xlabel="answered wrongly, per cent of the texts", ylabel="answered rightly, per cent of the requests")
+    axis.legend(fontsize=7, ncols=2)
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
@@ -171,7 +197,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="a folder, or the file of a table")
     arguments = parser.parse_args()
     if arguments.table:
-        arguments.output.write_text(json.dumps(collected(arguments.table), indent=1) + "\n", encoding="utf-8")
+        found = collected(arguments.table)
+        arguments.output.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        draw(found, arguments.output.with_suffix(".png"))
         return
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name in arguments.runs or ():

@@ -113,7 +113,8 @@ class Step:
         self.pieces = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()]
         torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
-            self._forward()
+            for _ in range(2):
+                self._forward()
             gc.collect()  # what is freed within a capture may break it
             torch.cuda.synchronize()
             self.pieces[0].capture_begin()

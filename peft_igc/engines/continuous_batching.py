@@ -25,8 +25,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ..numbers.token_table import UNSEEN
+from ..tuner.adapter import Adapter
 from ..tuner.config import IGCConfig
-from ..tuner.writing import Writer, embed
+from ..tuner.writing import embed
 from .texts import Known, Step, Text
 
 
@@ -281,21 +282,19 @@ class Packed(NamedTuple):
     requests: list[Request]
     ids: list[int]
 
-    def act(self, reader: str, mapping: Any, writer: Writer, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """One pass of the adapter: `IGCLayer._act` for a row with several texts.
+    def act(self, adapter: Adapter, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """One pass of the adapter: `passes.act` for a row with several texts.
 
         Args:
-            reader: identifies the adapter.
-            mapping: its input mapping.
-            writer: what it writes with.
+            adapter: the active adapter.
             features: [1, T, d], the compressed tokens of the pass.
             h: [1, T, H], output of the decoder layer.
 
         Returns:
             [1, T, H], equal to h bit for bit where nothing is written.
         """
-        known = self.packing.known(reader, writer.config, mapping)
-        texts = self._texts(known, reader, features[0])
+        known = self.packing.known(adapter.key, adapter.config, adapter.reader)
+        texts = self._texts(known, adapter.key, features[0])
         written: list[tuple[int, int, int]] = []
         for one, held in zip(self.requests, texts, strict=True):
             text, found = known.continued(held.text, one.start)
@@ -305,7 +304,7 @@ class Packed(NamedTuple):
             return h
         at, token, spelled = torch.tensor(written).T.to(h.device)
         part = h[:, at]
-        update, _ = writer.mapping(part, embed(writer.embeddings, token[None]).to(h.device), spelled[None])
+        update, _ = adapter.writer(part, embed(adapter.embeddings, token[None]).to(h.device), spelled[None])
         return h.index_copy(1, at, part + update.to(h.dtype))
 
     def _texts(self, known: Known, reader: str, features: torch.Tensor) -> list[Held]:

@@ -54,7 +54,7 @@ def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
 
 def _names_of(path: Path) -> set[str]:
     """The names of the first row's fields, if it is a file of JSON lines or CSV."""
-    if path.is_dir() or path.suffix in (".json", ".parquet"):
+    if path.is_dir() or path.suffix == ".json":
         return set()
     return {"prompt"} if ".csv" in path.suffixes else set(read_rows(path)[0])
 

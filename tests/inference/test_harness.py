@@ -163,7 +163,6 @@ FORMS = {
     "items.csv": "prompt,target\nWhat is 5 plus 7?,12\n",
     "published.jsonl": '{"context": "Question: What is 5 plus 7?\\nAnswer:", "completion": " 12"}\n',
     "task.json": '{"name": "arithmetic", "examples": [{"input": "What is 5 plus 7?", "target": "12"}]}',
-    "rows.jsonl": '{"inputs": "What is 5 plus 7?", "targets": ["12"]}\n',
 }
 
 

@@ -16,7 +16,7 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors.torch import load_file
 
 from ...inference.loading import TINY, find_adapter, is_hub_id, read_config
-from ...tuner.build import make_mappings
+from ...tuner.adapter import make_mappings
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
 from ...tuner.saving.companions import companions_in
