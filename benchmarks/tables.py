@@ -164,7 +164,7 @@ def by_hand() -> str:
     rows = []
     for name, run in load("by_hand")["runs"].items():
         points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
-        rows.append([name.replace("_", " "), *(f"{right} / {wrong}" for _, right, wrong in points)])
+        rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
     sizes = load("by_hand")["runs"]["layer_12"]["sets"]
     return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
 
@@ -262,17 +262,6 @@ def overhead() -> str:
     return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
 
 
-def gpu() -> str:
-    """Decoded tokens on a GPU, in per cent of the base's in the same round."""
-    methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
-    rows = []
-    for cell in [one for one in load("gpu")["cells"] if one.get("mode") == "graph"]:
-        base = f"{cell['milliseconds']['base']['median']:.2f}"
-        costs = [f"{100 * cell['overhead'][method]['median']:+.1f}" for method in methods]
-        rows.append([cell["state"], f"{cell['length']:,}", str(cell["rows"]), base, *costs])
-    return lines(["text", "tokens", "rows", "base, ms", *(one.replace("_", " ") for one in methods)], rows)
-
-
 def soak() -> str:
     """Wrong answers and memory."""
     found = load("soak")
@@ -327,7 +316,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
     "overhead": overhead,
-    "gpu": gpu,
     "engine_op": engine_op,
     "soak": soak,
 }  # fmt: skip

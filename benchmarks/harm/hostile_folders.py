@@ -385,7 +385,6 @@ def main() -> None:
     parser = command(__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     found = run(given.count, given.seed) | facts()
     if given.output is not None:

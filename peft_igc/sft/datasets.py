@@ -118,7 +118,8 @@ def load_corpora(
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
     if script.dataset_streaming if script.dataset_name else mixture.streaming:
         for name, value in (
-            ("igc_generated_rows", arguments.igc_generated_rows or None), ("test_split_size", mixture.test_split_size)
+            ("igc_generated_rows", arguments.igc_generated_rows or None),
+            ("test_split_size", mixture.test_split_size),
         ):
             if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
