@@ -63,7 +63,8 @@ def carrier_index(cache: Cache, layer: int) -> int:
             f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's "
             "steps could follow. Models without any attention layer need `use_cache=False`."
         )
-    found = min(known, key=lambda index: (_is_windowed(layers[index]), abs(index - layer)))
+    # A form of `min` that `torch.compile` knows (torch 2.13).
+    found = sorted((_is_windowed(layers[index]), abs(index - layer), index) for index in known)[0][2]
     if missing := [name for name in _OPERATIONS if not hasattr(layers[found], name)]:
         raise TypeError(
             f"The cache layer `{type(layers[found]).__name__}` has no `{'`, `'.join(missing)}`, so the calculator's "
