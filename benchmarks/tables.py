@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,22 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
+def listed(name: str, key: str, title: str, columns: Mapping[str, str | Callable[[Any], str]]) -> str:
+    """A table of one entry of a file, a row per item of it.
+
+    Args:
+        name: of the file.
+        key: of the entry.
+        title: of the first column, which has the items' names.
+        columns: by title the key of a number, or what makes a cell of an item.
+    """
+    rows = [
+        [item, *(told_by(told) if callable(told_by) else f"{told[told_by]:,}" for told_by in columns.values())]
+        for item, told in load(name)[key].items()
+    ]
+    return lines([title, *columns], rows)
+
+
 def percent(share: float) -> str:
     """A share in per cent, rounded down to a tenth."""
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
@@ -81,7 +97,8 @@ def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 # Suites of what another set measures, or that were recorded before they went.
-REPEATED = {f"suite_{name}" for name in ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")}
+_REPEATED = ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")
+REPEATED = {f"suite_{name}" for name in _REPEATED}
 
 
 def adapter_on_sets(*names: str) -> str:
@@ -97,22 +114,6 @@ def adapter_on_sets(*names: str) -> str:
         ]
         rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
-
-
-def expressions(name: str) -> str:
-    """Expressions that are read by rule, by outcome."""
-    outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
-    rows = [[kind, *(f"{told[key]:,}" for key in outcomes)] for kind, told in load(name)["sets"].items()]
-    return lines(["texts", *outcomes], rows)
-
-
-def checking() -> str:
-    """Calculations of finished texts, untouched and with a changed digit."""
-    rows = [
-        [name, f"{told['calculations']:,}", f"{told['untouched'].get('untrue', 0):,}", percent(told["found"])]
-        for name, told in load("checking")["sources"].items()
-    ]
-    return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
 
 
 def gsm8k() -> str:
@@ -163,7 +164,7 @@ def by_hand() -> str:
     rows = []
     for name, run in load("by_hand")["runs"].items():
         points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
-        rows.append([name.replace("_", " "), *(f"{right} / {wrong}" for _, right, wrong in points)])
+        rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
     sizes = load("by_hand")["runs"]["layer_12"]["sets"]
     return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
 
@@ -238,13 +239,6 @@ def hostile_folders() -> str:
     return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
 
 
-def operators() -> str:
-    """How many operators a pass dispatches beyond those of its base."""
-    cells = load("operators")["operators"]
-    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in cells.items()]
-    return lines(["pass", "beyond the base", "base"], rows)
-
-
 def vllm_engine() -> str:
     """What the calculator adds to a pass of vLLM's engine, by batch."""
     rows = [
@@ -266,17 +260,6 @@ def overhead() -> str:
                 costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
                 rows.append([*where, method.replace("_", " "), *costs])
     return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
-
-
-def gpu() -> str:
-    """Decoded tokens on a GPU, in per cent of the base's in the same round."""
-    methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
-    rows = []
-    for cell in [one for one in load("gpu")["cells"] if one.get("mode") == "graph"]:
-        base = f"{cell['milliseconds']['base']['median']:.2f}"
-        costs = [f"{100 * cell['overhead'][method]['median']:+.1f}" for method in methods]
-        rows.append([cell["state"], f"{cell['length']:,}", str(cell["rows"]), base, *costs])
-    return lines(["text", "tokens", "rows", "base, ms", *(one.replace("_", " ") for one in methods)], rows)
 
 
 def soak() -> str:
@@ -311,8 +294,18 @@ TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
-    "expressions": partial(expressions, "expressions"),
-    "checking": checking,
+    "expressions": partial(
+        listed, "expressions", "sets", "texts",
+        {one: one for one in ("n", "right", "wrong", "refused", "rightly refused", "open")},
+    ),
+    "checking": partial(
+        listed, "checking", "sources", "texts",
+        {
+            "calculations": "calculations",
+            "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
+            "changed digits found, %": lambda told: percent(told["found"]),
+        },
+    ),
     "by_hand": by_hand,
     "rules": rules,
     "gsm8k": gsm8k,
@@ -320,13 +313,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods,
     "harm": harm,
     "hostile_folders": hostile_folders,
-    "operators": operators,
+    "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
     "overhead": overhead,
-    "gpu": gpu,
     "engine_op": engine_op,
     "soak": soak,
-}
+}  # fmt: skip
 
 
 def filled(page: str) -> str:

@@ -23,11 +23,9 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,7 +33,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch.profiler import ProfilerActivity, profile
 from transformers import StaticCache
 
-from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
+from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
 from benchmarks.common.shapes import (
     DEMO_SIZES,
     LARGEST,
@@ -340,8 +338,7 @@ def left_out(length: int, rows: int, base: Any) -> str | None:
 
 def parsed(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192], metavar="L")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
@@ -383,7 +380,7 @@ def main(given: list[str] | None = None) -> None:
             results["cells"].append(measure())
             print(line(results["cells"][-1]), flush=True)
         progress.step(str(where))
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

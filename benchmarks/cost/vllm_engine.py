@@ -8,17 +8,15 @@ answer (every text writes), or a reading. The environment is that of `make test-
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts
 from benchmarks.cost.operators import Counted
 from peft_igc.inference.loading import find_base
 
@@ -143,11 +141,10 @@ def kind_of(one: dict[str, float], batch: int) -> str | None:
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", default="tiny", help="a folder or hub id")
     parser.add_argument("--adapter", default="tiny", help="its adapter")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")

@@ -261,9 +261,7 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
     return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
 
 
-def _pointed(
-    texts: StepTexts, step: int, count: int, reading: Sequence[int]
-) -> tuple[list[tuple[Run, bool]], bool]:
+def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) -> tuple[list[tuple[Run, bool]], bool]:
     """The numbers that a network points at, each with whether it is negated, and whether places before those that
     were read may belong to them; no numbers if one is none, or is there twice. `count` as of `operations.takes`."""
     begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}

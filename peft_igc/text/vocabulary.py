@@ -46,8 +46,6 @@ class Spelled(NamedTuple):
     ends: list[int]
 
 
-
-
 class Vocabulary:
     """The characters of the tokens 0..V-1. It does not change after it is made; copies are the object itself.
 

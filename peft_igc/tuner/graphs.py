@@ -77,9 +77,7 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
     return h
 
 
-def act_in_graph(
-    layer: int, adapter: Adapter, h: torch.Tensor, call: Call, states: States | None
-) -> torch.Tensor:
+def act_in_graph(layer: int, adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> torch.Tensor:
     """One pass without a plan, [B, T, H]; `layer` is the number of the adapter's layer."""
     key, counted = (None, False) if states is None else (states.key, states.counted)
     features = compress(adapter, h, call)

@@ -5,7 +5,7 @@ wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `in
 has.
 
 Shapes: B rows, A anchors per row, D digits of an operand.
-Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_recording.py`
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_details.py`
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Exact match while training: what is asked, what counts as right, where the metric goes, what it leaves untouched."""
 
-
 import pytest
 import torch
 from datasets import Dataset

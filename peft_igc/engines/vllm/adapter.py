@@ -15,7 +15,7 @@ from huggingface_hub import snapshot_download
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors.torch import load_file
 
-from ...inference.loading import check_adapter_folder, find_adapter, is_hub_id, read_config
+from ...inference.loading import TINY, find_adapter, is_hub_id, read_config
 from ...tuner.adapter import make_mappings
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
@@ -49,16 +49,14 @@ def find(source: str) -> Path:
     Raises:
         FileNotFoundError: if there is none.
     """
-    folder = find_adapter(source)
-    if not folder.exists() and is_hub_id(source):
+    if source != TINY and not Path(source).expanduser().exists() and is_hub_id(source):
         try:
-            folder = Path(snapshot_download(source))
+            source = snapshot_download(source)
         except OSError as error:  # no such repository, or no network
             raise FileNotFoundError(
                 f"The adapter `{source}` is no folder, and was not found on the hub ({error}). Check the name."
             ) from error
-    check_adapter_folder(folder)
-    return folder
+    return find_adapter(source)
 
 
 def load_config(folder: Path) -> IGCConfig:

@@ -155,7 +155,6 @@ class States:
         return 0 if _is_windowed(self._layer) else getattr(self._layer, "max_cache_len", 0)
 
 
-
 def _following_class(cls: type) -> type:
     """A subclass of one cache layer class whose row and length operations are applied to the states as well.
 
