@@ -24,6 +24,7 @@ from peft_igc.inference.loading import find_base
 
 
 BATCHES = (1, 8, 32)
+METHODS = ("begin", "take", "act")  # of the calculator, which the model calls
 ASKED = "What is {} times {}?"
 SILENT = "Tell me a story about a cat."
 
@@ -38,21 +39,22 @@ class Meter:
 
     def install(self) -> None:
         """Wraps the methods that the model calls; before the engine is made."""
+        from peft_igc.engines.texts import Known
         from peft_igc.engines.vllm.calculator import Calculator
 
-        for name in ("begin", "take_input", "take_output", "act"):
+        for name in METHODS:
             setattr(Calculator, name, self._measured(getattr(Calculator, name), name))
-        decide, write = Calculator._decide, Calculator._write
+        decide, write = Known.decide, Calculator._write
 
-        def decided(calculator: Any, seen: Any, asked: Any, *rest: Any) -> None:
+        def decided(known: Any, texts: Any, asked: Any, *rest: Any) -> Any:
             self.passes[-1]["asked"] = len(asked)
-            decide(calculator, seen, asked, *rest)
+            return decide(known, texts, asked, *rest)
 
         def written(calculator: Any, hidden: Any, residual: Any, found: Any) -> None:
             self.passes[-1]["written"] = len(found)
             write(calculator, hidden, residual, found)
 
-        Calculator._decide, Calculator._write = decided, written  # type: ignore[method-assign]
+        Known.decide, Calculator._write = decided, written  # type: ignore[method-assign]
 
     def _measured(self, method: Callable[..., None], name: str) -> Callable[..., None]:
         def run(calculator: Any, *args: Any) -> None:
@@ -67,7 +69,7 @@ class Meter:
             else:
                 method(calculator, *args)
             mine["seconds"] += time.perf_counter() - begun
-            if name == "take_input":
+            if name == "take":
                 mine["tokens"] = len(args[0])
 
         return run

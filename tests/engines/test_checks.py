@@ -10,8 +10,8 @@ from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 
 from peft_igc import IGCConfig
-from peft_igc.engines.vllm.adapter import find, load, load_config
-from peft_igc.engines.vllm.checks import check_adapter, check_engine, check_layers, check_tokenizer, setting_of
+from peft_igc.engines.vllm.adapter import load, load_config
+from peft_igc.engines.vllm.checks import Setting, check_adapter, check_engine, check_layers, check_tokenizer
 from peft_igc.inference.loading import load_base
 from peft_igc.text.vocabulary import Vocabulary
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
@@ -19,7 +19,7 @@ from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 @pytest.fixture(scope="module")
 def config():
-    return load_config(TINY_ADAPTER_FOLDER)
+    return load_config("tiny")
 
 
 def engine_config(**changed):
@@ -53,12 +53,18 @@ def test_ways_of_running_that_hide_tokens_are_refused(changed, name):
         check_engine(engine_config(**changed))
 
 
-@pytest.mark.parametrize("given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}], ids=str)
+@pytest.mark.parametrize(
+    "given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}, {"adapter": "tiny", "reading": 0}], ids=str
+)
 def test_settings_of_another_form_are_refused(given):
-    assert setting_of(SimpleNamespace(additional_config=None)) is None
-    assert setting_of(SimpleNamespace(additional_config={"igc": {"adapter": "tiny"}})) == "tiny"
+    def setting(config):
+        return Setting.of(SimpleNamespace(additional_config=config))
+
+    assert setting(None) is None
+    assert setting({"igc": {"adapter": "tiny"}}) == ("tiny", True)
+    assert setting({"igc": {"adapter": "tiny", "reading": False}}) == ("tiny", False)
     with pytest.raises(ValueError, match="DIR_OR_HUB_ID"):
-        setting_of(SimpleNamespace(additional_config={"igc": given}))
+        setting({"igc": given})
 
 
 def test_adapters_that_an_engine_cannot_serve_are_refused(config):
@@ -87,19 +93,18 @@ def test_an_adapter_of_other_tokens_is_refused(config):
 
 def test_an_adapter_of_another_width_or_method_is_refused(config, tmp_path):
     with pytest.raises(ValueError, match="for a base model of hidden size 192, but this one has 256. Serve the base"):
-        load(TINY_ADAPTER_FOLDER, config, 256, 256)
+        load(config, 256)
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is an adapter of the method .*LORA, not of IGC"):
-        load_config(find(str(tmp_path)))
+        load_config(str(tmp_path))
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        find(str(tmp_path / "absent"))
+        load_config(str(tmp_path / "absent"))
     with pytest.raises(FileNotFoundError, match="`some/adapter` is no folder, and was not found on the hub"):
-        find("some/adapter")
-    assert find("tiny") == TINY_ADAPTER_FOLDER
+        load_config("some/adapter")
 
 
 def test_layers_without_hidden_states_are_refused():

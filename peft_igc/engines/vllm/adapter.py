@@ -23,31 +23,30 @@ from ...tuner.saving.companions import companions_in
 from ..lora import Updates, updates_of
 
 
-__all__ = ["Adapter", "load"]
+__all__ = ["Adapter", "load", "load_config"]
 
 
 class Adapter(NamedTuple):
     """What is served.
 
     Attributes:
-        folder: where it is.
-        config: its config.
+        config: its config, which knows its folder.
         reader, writer: its input and its output mapping.
         lora: what the LoRA that was trained with it adds to the weights of the base.
     """
 
-    folder: Path
     config: IGCConfig
     reader: Any
     writer: Any
     lora: Updates
 
 
-def find(source: str) -> Path:
-    """The folder of an adapter.
+def load_config(source: str) -> IGCConfig:
+    """The config of the adapter in a folder, or of that name on the hub.
 
     Raises:
         FileNotFoundError: if there is none.
+        ValueError: if it is one of another method.
     """
     folder = find_adapter(source)
     if not folder.exists() and is_hub_id(source):
@@ -58,15 +57,6 @@ def find(source: str) -> Path:
                 f"The adapter `{source}` is no folder, and was not found on the hub ({error}). Check the name."
             ) from error
     check_adapter_folder(folder)
-    return folder
-
-
-def load_config(folder: Path) -> IGCConfig:
-    """The config of an adapter.
-
-    Raises:
-        ValueError: if it is one of another method.
-    """
     config = read_config(folder)
     if not isinstance(config, IGCConfig):
         raise ValueError(
@@ -76,12 +66,13 @@ def load_config(folder: Path) -> IGCConfig:
     return config
 
 
-def load(folder: Path, config: IGCConfig, hidden_size: int, embedding_size: int) -> Adapter:
-    """The adapter in a folder, on the device and of the default dtype that torch has been given.
+def load(config: IGCConfig, hidden_size: int) -> Adapter:
+    """The adapter with a config, on the device and of the default dtype that torch has been given.
 
     Raises:
         ValueError: if its weights are for another base.
     """
+    folder = Path(str(config.loaded_from))
     weights: dict[str, dict[str, torch.Tensor]] = {}
     for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
         match = FILE_KEY.search(key)
@@ -93,8 +84,8 @@ def load(folder: Path, config: IGCConfig, hidden_size: int, embedding_size: int)
             f"The adapter in `{folder}` is for a base model of hidden size {trained}, but this one has {hidden_size}. "
             f"Serve the base that it was trained on, `{config.base_model_name_or_path}`."
         )
-    mappings = make_mappings(config, hidden_size, SimpleNamespace(embedding_dim=embedding_size))  # type: ignore[arg-type]
+    mappings = make_mappings(config, hidden_size, SimpleNamespace(embedding_dim=hidden_size))  # type: ignore[arg-type]
     for mapping, name in zip(mappings, ("igc_input_mapping", "igc_output_mapping"), strict=True):
         mapping.load_state_dict(weights[name])
         mapping.requires_grad_(False).eval()
-    return Adapter(folder, config, *mappings, updates_of(companions_in(folder)))
+    return Adapter(config, *mappings, updates_of(companions_in(folder)))

@@ -5,30 +5,44 @@ In: vLLM's config and the adapter's. Out: nothing, or a ValueError. Try it: `mak
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...text.vocabulary import Vocabulary
 from ...tuner.anchors import Rules
 from ...tuner.config import IGCConfig
 
 
-__all__ = ["check_adapter", "check_engine", "check_layers", "check_tokenizer", "setting_of"]
+__all__ = ["Setting", "check_adapter", "check_engine", "check_layers", "check_tokenizer"]
 
 
-def setting_of(vllm_config: Any) -> str | None:
-    """The adapter that the user has named; None if the engine runs without a calculator.
+class Setting(NamedTuple):
+    """What the user has set.
 
-    Raises:
-        ValueError: if the setting is of another form.
+    Attributes:
+        adapter: a folder or hub id.
+        reading: whether the network reads what a text does not say in symbols; else nothing is stored for it.
     """
-    given = (vllm_config.additional_config or {}).get("igc")
-    if given is None:
-        return None
-    if not isinstance(given, dict) or set(given) != {"adapter"} or not isinstance(given["adapter"], str):
-        raise ValueError(
-            f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`.'
-        )
-    return given["adapter"]
+
+    adapter: str
+    reading: bool = True
+
+    @classmethod
+    def of(cls, vllm_config: Any) -> Setting | None:
+        """That of an engine; None if it runs without a calculator.
+
+        Raises:
+            ValueError: if the setting is of another form.
+        """
+        given = (vllm_config.additional_config or {}).get("igc")
+        if given is None:
+            return None
+        is_named = isinstance(given, dict) and isinstance(given.get("adapter"), str)
+        if not is_named or set(given) - set(cls._fields) or not isinstance(given.get("reading", True), bool):
+            raise ValueError(
+                f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`, and '
+                '`"reading": false` there to calculate expressions in symbols only.'
+            )
+        return cls(**given)
 
 
 def check_engine(vllm_config: Any) -> None:
