@@ -9,9 +9,7 @@ answer (every text writes), or a reading. The environment is that of `make test-
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.measuring import facts
+from benchmarks.common.vllm_engines import cached_tokens, engine
 from benchmarks.cost.operators import Counted
 from peft_igc.inference.loading import find_base
 
@@ -79,20 +78,6 @@ class Meter:
         self.passes[-1]["whole"] = time.perf_counter() - self._begun
 
 
-def engine(base: str, adapter: str | None) -> Any:
-    """An engine in this process."""
-    from vllm import LLM
-
-    settings = {} if adapter is None else {"additional_config": {"igc": {"adapter": adapter}}}
-    return LLM(base, dtype="float32", max_model_len=512, enforce_eager=True, enable_prefix_caching=False, **settings)
-
-
-def cached_tokens(llm: Any) -> int:
-    """How many tokens fit into the KV cache."""
-    cache = llm.llm_engine.vllm_config.cache_config
-    return cache.num_gpu_blocks * cache.block_size
-
-
 def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[dict[str, float]]:
     """The passes of one batch of chats."""
     from vllm import SamplingParams
@@ -107,7 +92,12 @@ def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
     """Medians by batch and kind of pass."""
     meter = Meter()
     meter.install()
-    llm = engine(base, adapter)
+    with engine(adapter, base, enable_prefix_caching=False) as llm:
+        return measured(llm, meter, rounds)
+
+
+def measured(llm: Any, meter: Meter, rounds: int) -> dict[str, Any]:
+    """Medians by batch and kind of pass of an engine."""
     model = llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
     model.register_forward_hook(meter.ended)
     ask(llm, meter, ASKED, 8)  # warm up
@@ -129,8 +119,6 @@ def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
             kind: {name: statistics.median(numbers) for name, numbers in values.items() if numbers}
             for kind, values in cells.items()
         }
-    del llm, model
-    gc.collect()
     return found
 
 
@@ -151,11 +139,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
     parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     base = str(find_base(args.base))
     found = measure(base, args.adapter, args.rounds)
-    found["tokens"]["without"] = cached_tokens(engine(base, None))
+    with engine(None, base) as llm:
+        found["tokens"]["without"] = cached_tokens(llm)
     args.output.parent.mkdir(parents=True, exist_ok=True)
     found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
     args.output.write_text(json.dumps(found, indent=1) + "\n")

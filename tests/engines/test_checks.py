@@ -1,15 +1,18 @@
 """What an engine cannot serve is refused in a sentence, before any weight of the base is loaded."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from engine_texts import with_equals_signs
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 
+from benchmarks.common.engine_texts import with_equals_signs
 from peft_igc import IGCConfig
+from peft_igc.engines.vllm import register
 from peft_igc.engines.vllm.adapter import load, load_config
 from peft_igc.engines.vllm.checks import Setting, check_adapter, check_engine, check_layers, check_tokenizer
 from peft_igc.inference.loading import load_base
@@ -119,3 +122,12 @@ def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_p
     shipped = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).to_dict()
     changed = {key for key in shipped if made[key] != shipped[key]}
     assert changed == {"anchors"}
+
+
+def test_a_plugin_that_does_not_run_is_an_error_and_its_import_needs_nothing(monkeypatch):
+    """vLLM goes on after an error in the import of a plugin, but not after one in its call."""
+    program = "import sys, peft_igc.engines.vllm; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    monkeypatch.setitem(sys.modules, "peft_igc.engines.vllm.attach", None)
+    with pytest.raises(ImportError, match="does not run in this environment .*Install `vllm==0.32"):
+        register()

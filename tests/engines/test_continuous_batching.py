@@ -7,13 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from engine_texts import answers, prompts, with_equals_signs
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 from transformers.generation.continuous_batching.cache import PagedAttentionCache
 from transformers.generation.continuous_batching.requests import RequestState
 
+from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
 from peft_igc.engines.continuous_batching import Held, Packing
 from peft_igc.engines.texts import Kept, Text
 from peft_igc.inference.loading import load_adapter, load_base

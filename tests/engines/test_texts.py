@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_texts import with_equals_signs
 
+from benchmarks.common.engine_texts import with_equals_signs
 from peft_igc.engines.texts import Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
 from peft_igc.inference.loading import load_base

@@ -6,10 +6,10 @@ import shutil
 import pytest
 import torch
 import transformers as tf
-from engine_texts import answers, with_equals_signs
 from peft import LoraConfig, get_peft_model
 from tiny_models import RandomConfig
 
+from benchmarks.common.engine_texts import answers, with_equals_signs
 from peft_igc import assistant_header
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.tuner.base_model import TINY_FOLDER
