@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..numbers.token_table import UNSEEN
 from ..tuner.config import IGCConfig
 from ..tuner.writing import Writer, embed
-from .texts import Known, Step, Text
+from .texts import Known, Step, Text, check
 
 
 logger = logging.getLogger(__name__)
@@ -35,24 +35,6 @@ __all__ = ["check", "followed"]
 
 PARTS = 64  # tensors that hold the compressed tokens of a text before they are joined
 _KEY = "igc_text"  # attribute of a request
-
-
-def check(config: IGCConfig) -> None:
-    """Refuses adapters whose texts cannot be followed in a row of several.
-
-    Raises:
-        ValueError: for the hidden interface, or without a vocabulary.
-    """
-    if config.interface != "tokens":
-        raise ValueError(
-            "Continuous batching packs several texts into one row, and the hidden interface reads and writes whole "
-            "rows. Use `generate` with a padded batch, or train an adapter with `interface='tokens'`."
-        )
-    if not config.has_vocabulary:
-        raise ValueError(
-            "Continuous batching reads texts on the host, and this adapter has no vocabulary. Make one with "
-            "`peft-igc convert DIR --tokenizer NAME_OR_DIR`."
-        )
 
 
 def followed(manager: Any) -> Any:

@@ -27,10 +27,26 @@ from ..tuner.state.told import progress_of, style_of
 from ..tuner.steps import decisions_of
 
 
-__all__ = ["Kept", "Known", "Step", "Text"]
+__all__ = ["Kept", "Known", "Step", "Text", "check"]
 
 Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
+
+
+def check(config: IGCConfig) -> None:
+    """Refuses adapters whose texts cannot be followed on the host.
+
+    Raises:
+        ValueError: for the hidden interface, or without a vocabulary.
+    """
+    place = f"The adapter in `{config.loaded_from}`" if config.loaded_from else "The adapter"
+    if config.interface != "tokens":
+        raise ValueError(
+            f"{place} has the hidden interface, which reads and writes whole rows in the network, but an engine packs "
+            "several texts into one. Use `generate` with a padded batch, or train one with `interface='tokens'`."
+        )
+    if not config.has_vocabulary:
+        raise ValueError(f"{place} has no vocabulary. Make one with `peft-igc convert DIR --tokenizer NAME_OR_DIR`.")
 
 
 class Text(NamedTuple):

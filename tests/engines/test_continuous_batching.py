@@ -220,7 +220,7 @@ WAYS = {
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({}, "the hidden interface reads and writes whole rows. .*padded"),
+        ({}, "the hidden interface, which reads and writes whole rows .*padded"),
         ({"interface": "tokens"}, "no vocabulary. Make one with `peft-igc convert"),
     ],
 )

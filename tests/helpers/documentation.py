@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from peft_igc.engines.vllm.checks import setting_of
+from peft_igc.engines.vllm.checks import Setting
 
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +161,9 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all((ROOT / "peft_igc" / "assets" / "lm_eval" / f"{task}.yaml").is_file() for task in tasks), line
     elif program == "vllm":
         given = json.loads(arguments[arguments.index("--additional-config") + 1])
-        assert setting_of(SimpleNamespace(additional_config=given)), line
+        assert Setting.of(SimpleNamespace(additional_config=given)), line
+        named = arguments[arguments.index("--worker-extension-cls") + 1].rpartition(".")[0]
+        assert (ROOT / f"{named.replace('.', '/')}.py").is_file(), line
     else:
         raise AssertionError(f"`{line}` begins with a program that no test knows.")
 

@@ -23,7 +23,7 @@ from ..lora import added
 from . import ops
 from .adapter import Adapter, load, load_config
 from .calculator import Calculator
-from .checks import Setting, check_adapter, check_engine, check_layers, check_tokenizer
+from .checks import Setting, cannot_attach, check_adapter, check_engine, check_tokenizer
 from .records import RecordLayer
 
 
@@ -87,7 +87,8 @@ def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) ->
     config, compilation = adapter.config, vllm_config.compilation_config
     layers = _decoder_layers(model, vllm_config.model_config.hf_text_config.num_hidden_layers)
     parameters = [*inspect.signature(type(layers[0]).forward).parameters]
-    check_layers(layers, parameters)
+    if "hidden_states" not in parameters:
+        raise cannot_attach(f"The decoder layers (`{type(layers[0]).__name__}`) have no argument `hidden_states`")
     dtype = vllm_config.model_config.dtype
     records = RecordLayer(config.reading_dim * setting.reading, dtype if dtype.itemsize == 2 else torch.bfloat16)
     # One integer is allowed in the name of a layer with a cache, an index that no other one has.
@@ -121,10 +122,7 @@ def _decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
         for child in owner.children():
             if isinstance(child, nn.ModuleList) and len(child) == count and hasattr(owner, "embed_input_ids"):
                 return child
-    raise ValueError(
-        f"`{type(model).__name__}` has no list of {count} decoder layers, so the calculator cannot be attached. Serve "
-        "the model with transformers."
-    )
+    raise cannot_attach(f"`{type(model).__name__}` has no list of {count} decoder layers")
 
 
 def _call_with_input(layer: nn.Module, place: int, name: str) -> None:
@@ -147,9 +145,8 @@ def _call_with_output(layer: nn.Module, index: int, name: str) -> None:
         output = cls.forward(self, *args, **kwargs)
         parts = output if isinstance(output, tuple) else (output, None)
         if len(parts) != 2:
-            raise ValueError(
-                f"The decoder layers of this model (`{cls.__name__}`) return neither hidden states nor these with a "
-                "residual, so the calculator cannot be attached. Serve the model with transformers."
+            raise cannot_attach(
+                f"The decoder layers (`{cls.__name__}`) return neither hidden states nor these with a residual"
             )
         torch.ops.vllm.igc_layer(parts[0], parts[1], index, name)
         return output
