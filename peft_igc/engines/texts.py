@@ -135,18 +135,18 @@ class Known:
         found = self._anchors(text, start)
         if ends and end not in dict(found):
             found = sorted([*found, (end, 0)])
-        since = self._since(text.anchors, found)
-        steps = [Step(at, first) for (at, _), first in zip(found, since, strict=True)]
+        if not found:
+            return text, []
+        (anchors, kinds), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
+        since = context_starts(self.config.reading_context, self.rules, anchors, kinds, (earlier[0], earlier[1]))
+        steps = [Step(at, first) for (at, _), first in zip(found, since[0].tolist(), strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps
 
     def made(self, ids: list[int]) -> tuple[Text, Step | None]:
         """A text of which nothing but its ids is known, and its last step, if that may still be written."""
-        text = Text([]).appended(ids)
-        found = self._anchors(text, 0)
-        text = text._replace(anchors=tuple(found))
-        if not found or not set(self.style.ends).isdisjoint(ids[found[-1][0] + 1 :]):
-            return text, None
-        return text, Step(found[-1][0], self._since(found[:-1], found[-1:])[0])
+        text, steps = self.extended(Text([]), ids)
+        is_over = not steps or not set(self.style.ends).isdisjoint(ids[steps[-1].anchor + 1 :])
+        return text, None if is_over else steps[-1]
 
     def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
         """Position and kind of the anchors from a position on."""
@@ -156,14 +156,6 @@ class Known:
         for kind, sequences in ((TURN, self.rules.turns), (INLINE, self.rules.inline)):
             found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
         return [(start + at, kind) for at, kind in sorted(found.items())]
-
-    def _since(self, earlier: Sequence[tuple[int, int]], found: Sequence[tuple[int, int]]) -> list[int]:
-        """The first token that the step at each anchor reads."""
-        if not found:
-            return []
-        (anchors, kinds), before = torch.tensor(found).T[:, None], torch.tensor([*earlier] or [(-1, 0)]).T[:, None]
-        context = self.config.reading_context
-        return context_starts(context, self.rules, anchors, kinds, (before[0], before[1]))[0].tolist()
 
     def decide(
         self, texts: MutableMapping[int, Text], asked: Sequence[tuple[int, Step]], gather: Gather, device: Any = None
