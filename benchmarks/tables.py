@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,22 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
+def listed(name: str, key: str, title: str, columns: Mapping[str, str | Callable[[Any], str]]) -> str:
+    """A table of one entry of a file, a row per item of it.
+
+    Args:
+        name: of the file.
+        key: of the entry.
+        title: of the first column, which has the items' names.
+        columns: by title the key of a number, or what makes a cell of an item.
+    """
+    rows = [
+        [item, *(told_by(told) if callable(told_by) else f"{told[told_by]:,}" for told_by in columns.values())]
+        for item, told in load(name)[key].items()
+    ]
+    return lines([title, *columns], rows)
+
+
 def percent(share: float) -> str:
     """A share in per cent, rounded down to a tenth."""
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
@@ -80,33 +96,24 @@ def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
     return told
 
 
+# Suites of what another set measures, or that were recorded before they went.
+_REPEATED = ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")
+REPEATED = {f"suite_{name}" for name in _REPEATED}
+
+
 def adapter_on_sets(*names: str) -> str:
     """Right / wrong / silent answers by set; a column per file, a line per seed."""
     files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
     rows = []
     for name, counts in files[0][0].items():
+        if name in REPEATED:
+            continue
         cells = [
             "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
             for runs in files
         ]
         rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
-
-
-def expressions(name: str) -> str:
-    """Expressions that are read by rule, by outcome."""
-    outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
-    rows = [[kind, *(f"{told[key]:,}" for key in outcomes)] for kind, told in load(name)["sets"].items()]
-    return lines(["texts", *outcomes], rows)
-
-
-def checking() -> str:
-    """Calculations of finished texts, untouched and with a changed digit."""
-    rows = [
-        [name, f"{told['calculations']:,}", f"{told['untouched'].get('untrue', 0):,}", percent(told["found"])]
-        for name, told in load("checking")["sources"].items()
-    ]
-    return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
 
 
 def gsm8k() -> str:
@@ -142,28 +149,24 @@ def between(shares: Iterable[float]) -> str:
     return f"{percent(found[0])}..{percent(found[-1])}"
 
 
+BY_HAND_AT = 0.9  # the `confidence` of the table
+
+
 def by_hand() -> str:
-    """Readings that were trained with texts by many hands, at the `confidence` fitted on authors held out."""
-    real = load("smollm2_by_hand")["runs"]["confidence 0.95"]["sets"]
-    small = load("tiny_by_hand")["sets"]
-    mentions = MERGED["calculations that are only mentioned, three authors"]
-    sets = [
-        ("SmolLM2, layer 12", real, name, parts)
-        for name, parts in (
-            ("four authors", UNREAD),
-            ("only mentioned", mentions),
-            ("authors held out", ("unread_authors",)),
-        )
-    ]
-    sets += [
-        ("embedded base", small, name, (part,))
-        for name, part in (("BIG-bench's form", "bigbench"), ("authors held out", "unread_authors"))
-    ]
+    """Right and wrong readings at `confidence` 0.9 of runs with texts by many hands."""
+    sets = {
+        "four authors": "unread_requests",
+        "authors held out": "unread_authors",
+        "only mentioned": "mentions",
+        "word problems": "word_problems",
+        "6 to 20 digits": "six_to_twenty_digits",
+    }
     rows = []
-    for base, found, name, parts in sets:
-        counts = [sum(found[part][key] for part in parts) for key in ("n", "right", "wrong")]
-        rows.append([base, name, *(f"{count:,}" for count in counts)])
-    return lines(["base", "texts", "n", "right", "wrong"], rows)  # fmt: skip
+    for name, run in load("by_hand")["runs"].items():
+        points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
+        rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
+    sizes = load("by_hand")["runs"]["layer_12"]["sets"]
+    return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
 
 
 def rules() -> str:
@@ -177,14 +180,13 @@ def rules() -> str:
     return lines(["", "right", "wrong", "mentions, wrong"], rows)
 
 
-def recipes() -> str:
-    """Exact match of the recipes by whole passes."""
-    runs = load("recipes")["runs"].values()
-    told = [(line, run) for found in runs for line, run in found.items()]
-    return lines(
-        ["recipe", "exact"],
-        [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"])] for line, run in told],
-    )
+def engine_op() -> str:
+    """What the operator in vLLM adds to a decoding step whose tokens are read one step late."""
+    rows: dict[int, list[str]] = {}
+    for cell in load("engine_op")["cells"]:
+        row = rows.setdefault(cell["rows"], [str(cell["rows"]), f"{cell['milliseconds']['base_late']['median']:.2f}"])
+        row.append(f"{100 * cell['overhead']['late']['median']:+.1f}")
+    return lines(["texts", "base, ms", "silent", "after an answer"], list(rows.values()))
 
 
 def ablations() -> str:
@@ -237,13 +239,6 @@ def hostile_folders() -> str:
     return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
 
 
-def operators() -> str:
-    """How many operators a pass dispatches beyond those of its base."""
-    cells = load("operators")["operators"]
-    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in cells.items()]
-    return lines(["pass", "beyond the base", "base"], rows)
-
-
 def vllm_engine() -> str:
     """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
     passes = load("vllm_engine")["passes"]
@@ -289,17 +284,6 @@ def overhead() -> str:
     return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
 
 
-def gpu() -> str:
-    """Decoded tokens on a GPU, in per cent of the base's in the same round."""
-    methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
-    rows = []
-    for cell in [one for one in load("gpu")["cells"] if one.get("mode") == "graph"]:
-        base = f"{cell['milliseconds']['base']['median']:.2f}"
-        costs = [f"{100 * cell['overhead'][method]['median']:+.1f}" for method in methods]
-        rows.append([cell["state"], f"{cell['length']:,}", str(cell["rows"]), base, *costs])
-    return lines(["text", "tokens", "rows", "base, ms", *(one.replace("_", " ") for one in methods)], rows)
-
-
 def soak() -> str:
     """Wrong answers and memory."""
     found = load("soak")
@@ -332,23 +316,32 @@ TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
-    "expressions": partial(expressions, "expressions"),
-    "checking": checking,
+    "expressions": partial(
+        listed, "expressions", "sets", "texts",
+        {one: one for one in ("n", "right", "wrong", "refused", "rightly refused", "open")},
+    ),
+    "checking": partial(
+        listed, "checking", "sources", "texts",
+        {
+            "calculations": "calculations",
+            "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
+            "changed digits found, %": lambda told: percent(told["found"]),
+        },
+    ),
     "by_hand": by_hand,
     "rules": rules,
-    "recipes": recipes,
     "gsm8k": gsm8k,
     "ablations": ablations,
     "methods": methods,
     "harm": harm,
     "hostile_folders": hostile_folders,
-    "operators": operators,
+    "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
     "vllm_answers": vllm_answers,
     "overhead": overhead,
-    "gpu": gpu,
+    "engine_op": engine_op,
     "soak": soak,
-}
+}  # fmt: skip
 
 
 def filled(page: str) -> str:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 from peft import LoraConfig, get_peft_model
 from transformers import set_seed
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, demo_config, made_trainer, training_rows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.demo.report import OPERATIONS
@@ -177,8 +176,7 @@ def by_operation(groups: dict[str, Any]) -> dict[str, float]:
 
 def main() -> None:
     """Runs all methods and seeds; the results are written after each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
@@ -209,7 +207,7 @@ def main() -> None:
             chosen = with_rate(method, settings, search["chosen"])
         for seed in arguments.seeds:
             runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
-            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write(arguments.output, results)
 
 
 if __name__ == "__main__":

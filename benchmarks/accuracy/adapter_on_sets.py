@@ -19,15 +19,15 @@ import hashlib
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import torch
 import yaml
 from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.accuracy.suites import suites
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.demo.measure import MOST_OF_TEXT, Demonstration
 from peft_igc.demo.sets import (
     ANSWERED,
@@ -40,6 +40,7 @@ from peft_igc.demo.sets import (
 )
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
+from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -67,7 +68,8 @@ SHA256 = {
 SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
-SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+SUPPORTED = Limits()
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 
@@ -177,7 +179,7 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
-    model = load_adapter(model, adapter)
+    model = load_adapter(model, adapter).to(DEVICE)
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():
@@ -192,24 +194,23 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
 
 def main() -> None:
     """Measures each adapter and writes the results, with the adapters in the order of the command line as runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
     parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)
-    dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16("cpu") else "float32"
+    dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16(DEVICE) else "float32"
     results: dict[str, Any] = {**facts(), "dtype": dtype, "n": arguments.n, "seed": arguments.seed}
     results |= {"adapters": [one.name for one in arguments.adapters], "sets": list(sets), "runs": {}}
     results["readings"] = arguments.readings
     for number, adapter in enumerate(arguments.adapters):
         found = measured(arguments.base, adapter, sets, dtype, arguments.readings)
         results["runs"][str(number)] = {"sets": found, "base": {}}
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
 from benchmarks.accuracy.gsm8k_measures import copied_answers, given_solutions, own_solutions
-from benchmarks.accuracy.gsm8k_sites import ROUNDING, read_sites, train_sites
-from benchmarks.common.measuring import facts
+from benchmarks.accuracy.gsm8k_sites import ROUNDING, Sites, read_sites, train_sites
+from benchmarks.common.measuring import command, facts, write
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows
@@ -99,13 +99,12 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     record = converted.report.as_dict()
     print(record, flush=True)
     made, told = folder / "calculator", folder / "calculator.json"
-    sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
-    sizes |= {"layer": arguments.layer}
+    sizes = {"sites": arguments.sites, "steps": arguments.site_steps, "layer": arguments.layer}
     settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
     settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
     if not told.is_file():
         where = {"base": arguments.base, "rows": converted.rows, "device": arguments.device}
-        trained = train_sites(calculator=arguments.calculator, output=made, **sizes, **where)
+        trained = train_sites(calculator=arguments.calculator, output=made, settings=Sites(**sizes), **where)
         reading = read_sites(folder=made, steps=arguments.reading_steps, **where)
         record_of = {"writing": trained, "reading": reading}
         told.write_text(json.dumps({"settings": settings, "record": record_of}) + "\n", encoding="utf-8")
@@ -178,8 +177,8 @@ def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: 
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
     rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
-    return train_sites(**where, **sizes, seed=seed, device=arguments.device)
+    sizes = Sites(sites=arguments.sites, steps=arguments.again_steps, seed=seed)
+    return train_sites(**where, settings=sizes, device=arguments.device)
 
 
 def measure(arguments: argparse.Namespace) -> None:
@@ -214,8 +213,7 @@ def measure(arguments: argparse.Namespace) -> None:
 def _say_and_write(what: str, found: dict[str, Any], results: dict[str, Any], output: Path) -> None:
     """Prints what was measured last, and writes everything that was measured until now."""
     print(what, json.dumps({key: value for key, value in found.items() if key != "examples"}), flush=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(output, results)
 
 
 def _plain(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -237,11 +235,10 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def main() -> None:
     """Trains and measures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     add = parser.add_argument
     add("--base", required=True, metavar="DIR")
     add("--data", type=Path, required=True, metavar="FILE", help="GSM8K's training file")
-    add("--output", type=Path, required=True, metavar="FILE")
     add("--rows", type=int, default=300, help="training questions (default: %(default)s)")
     add("--generated", type=int, default=150, help="generated rows to train on, too (default: %(default)s)")
     add("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")

@@ -26,8 +26,9 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS
-from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Text, Wording
+from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS, surround
+from peft_igc.data.wording.phrases import Text
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from peft_igc.text import Value, read
 
@@ -49,7 +50,7 @@ _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
-_DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
+_DISTRACTED = Wording(held_out=None, around_held_out=True)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
@@ -179,14 +180,14 @@ def _numbers(rng: random.Random) -> list[str]:
 def _silent(rng: random.Random) -> Iterator[Item]:
     """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
     for kind in itertools.cycle(SILENT_KINDS):
-        yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
+        yield _refused(HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
 
 
 def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False) -> Iterator[Item]:
     """Arithmetic that the calculator does not do, as many of each kind; with `covered` what it does by rule."""
     for kind in itertools.cycle(kinds):
         while True:
-            item = _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
+            item = _refused(HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
             value = read(item["prompt"])
             # `9 take away -6 squared` is no expression in symbols.
             answered = isinstance(value, Value) and not _WORDS_BETWEEN.search(item["prompt"])
@@ -215,8 +216,8 @@ def _has_order(prompt: str) -> bool:
     return found is not None and Fraction(found[1].replace(",", "")) >= Fraction(found[2].replace(",", ""))
 
 
-def _refused(wording: Wording, refused: Text, rng: random.Random) -> Item:
+def _refused(refused: Text, rng: random.Random) -> Item:
     """An item that must not be answered by the calculator; one in five has texts around it."""
     columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
-    prompt = wording.surround(refused.text, rng) if rng.random() < 0.2 else refused.text
+    prompt = surround(refused.text, True, rng) if rng.random() < 0.2 else refused.text
     return {"prompt": prompt, "target": None, "group": refused.kind, **columns}

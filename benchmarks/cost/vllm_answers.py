@@ -12,7 +12,6 @@ equal, bit for bit. With any other difference the exit code is 1; the JSON is wr
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
-from benchmarks.common.measuring import Progress, facts
+from benchmarks.common.measuring import Progress, command, facts, write
 from benchmarks.common.vllm_engines import ask, engine, log_probabilities, metric
 from peft_igc.inference.loading import load_adapter, load_base
 
@@ -109,14 +108,13 @@ def silent(adapter: Path, texts: list[list[int]], tokens: int) -> dict[str, Any]
 
 def main() -> None:
     """Compares, and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("-n", type=int, default=1000, help="number of texts")
     parser.add_argument("--silent", type=int, default=5000, help="number of tokens of silent texts")
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS), help="ways of running an engine")
     parser.add_argument(
         "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
     )
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     base, tokenizer = load_base("tiny")
     with tempfile.TemporaryDirectory() as folder:
@@ -130,8 +128,7 @@ def main() -> None:
             print(name, summary(found["ways"][name]), flush=True)
         per_text = 48
         found["silent"] = silent(adapter, prompts(tokenizer, -(-args.silent // per_text) * 5)[1::5], per_text)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    write(args.output, found)
     others = sum(len(told["others"]) for way in found["ways"].values() for told in way.values() if "others" in told)
     raise SystemExit(int(others > 0 or found["silent"]["equal"] < found["silent"]["tokens"]))
 

@@ -8,15 +8,13 @@ answer (every text writes), or a reading. The environment is that of `make test-
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.vllm_engines import cached_tokens, engine
 from benchmarks.cost.operators import Counted
 from peft_igc.inference.loading import find_base
@@ -133,19 +131,17 @@ def kind_of(one: dict[str, float], batch: int) -> str | None:
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", default="tiny", help="a folder or hub id")
     parser.add_argument("--adapter", default="tiny", help="its adapter")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     base = str(find_base(args.base))
     found = measure(base, args.adapter, args.rounds)
     with engine(None, base) as llm:
         found["tokens"]["without"] = cached_tokens(llm)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
-    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    write(args.output, found)
     print(json.dumps(found, indent=1))
 
 

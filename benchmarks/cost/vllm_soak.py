@@ -11,7 +11,6 @@ third by at most `RESIDENT` bytes. Otherwise the exit code is 1; the JSON is wri
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
@@ -28,7 +27,7 @@ from typing import Any
 import psutil
 
 from benchmarks.common.engine_texts import prompts, with_equals_signs
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.vllm_engines import Server, completion, get
 from benchmarks.cost.vllm_answers import compared, expected_answers
 from peft_igc.inference.loading import load_adapter, load_base
@@ -151,13 +150,12 @@ def soak(adapter: Path, log: Path, texts: list[list[int]], minutes: float) -> tu
 
 def main() -> None:
     """Runs the clients, and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="of both lives of the server together")
     parser.add_argument("-n", type=int, default=1000, help="number of texts")
     parser.add_argument(
         "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
     )
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     base, tokenizer = load_base("tiny")
     with tempfile.TemporaryDirectory() as folder:
@@ -168,10 +166,7 @@ def main() -> None:
         asked, answers = zip(*clients.answers, strict=True)
         told = compared(model, [texts[at] for at in asked], list(answers), [wanted[at] for at in asked])
     counts = dict(clients.counts) | {"errors": clients.errors}
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(
-        json.dumps({**facts(), "requests": counts, "answers": told, "lives": lives}, indent=1) + "\n"
-    )
+    write(args.output, {**facts(), "requests": counts, "answers": told, "lives": lives})
     grown = any(life["growth"] > RESIDENT for life in lives)
     raise SystemExit(int(bool(told["others"] or clients.errors or grown)))
 

@@ -13,13 +13,11 @@ other models are quoted in the results. No tested calculation is trained, but fo
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.methods.items import LONGER, TRAINED, apart, cells
 from benchmarks.methods.measures import Method, by_cell, timed, totals
 from benchmarks.methods.training import KINDS, Budget, trained, training_set
@@ -96,8 +94,7 @@ class Comparison:
 
 def main() -> None:
     """Runs all methods, times them, and writes results after each part."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--methods", nargs="+", default=[*KINDS], choices=[*KINDS])
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
@@ -115,9 +112,9 @@ def main() -> None:
     for number, name in enumerate(arguments.methods, start=1):
         print(f"{name}: method {number} of {len(arguments.methods)}", flush=True)
         results["runs"][name] = comparison.measure(name)
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
     results["timing"] = timed(comparison.ready, comparison.timed_items)
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from benchmarks.accuracy.ablations import LORA, SEARCH_SEED, attached, best_rate
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, training_rows
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
 from peft_igc.data.columns import COLUMNS
-from peft_igc.data.dataset import Shuffled
 from peft_igc.inference import loading
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.trainer.labels import CUT, WHOLE
@@ -90,8 +89,7 @@ def settings_of(trains: str | None, steps: int, batch_size: int, rows: int) -> D
 
 def training_set(excluded: list[Any], seed: int, rows: int) -> list[dict[str, Any]]:
     """The rows of all methods."""
-    drawn = training_rows(excluded, seed, settings_of("tokens", 1, 1, rows))
-    return drawn.rows
+    return training_rows(excluded, seed, settings_of("tokens", 1, 1, rows))
 
 
 def written_out(rows: list[dict[str, Any]], form: Form, tokenizer: Any) -> list[dict[str, Any]]:
@@ -187,11 +185,9 @@ def one_training(
     if rate is not None:
         settings = dataclasses.replace(with_rate(LORA, settings, rate), writing_every=1)
     model, tokenizer = fresh(kind, settings, seed)
-    stream = Shuffled(rows(seed), seed)
-    if kind.form != DIRECT:
-        stream = Shuffled(written_out(rows(seed), kind.form, tokenizer), seed)
+    made = rows(seed) if kind.form == DIRECT else written_out(rows(seed), kind.form, tokenizer)
     title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
-    told = fitted(title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer))
+    told = fitted(title, model, tokenizer, made, seed, settings, lambda: check(name, model, tokenizer))
     return model, tokenizer, told
 
 

@@ -1,7 +1,7 @@
 """The BIG-bench arithmetic task: items generated in its exact form, and a reader for the real files.
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
-`bigbench_items` and `bigbench_test_set` generate items, `load_bigbench` reads them from files or a hub. An item is a
+`bigbench_items` and `bigbench_test_set` generate items, `load_bigbench` reads them from files. An item is a
 row `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`; the operand columns serve to leave
 its calculation out of training, and no evaluation shows them to a model. Nothing is evaluated here.
 Try it: `pytest tests/data/test_bigbench.py`.
@@ -15,7 +15,7 @@ dividend is uniform, and so is the divisor among its divisors.
 import json
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ OPERATION_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "
 _PHRASES = {word: symbol for symbol, word in OPERATOR_WORDS.items()}
 _QUESTION = re.compile(rf"What is (-?[0-9]+) ({'|'.join(_PHRASES)}) (-?[0-9]+)\?")
 _SMALL_PRIMES = tuple(p for p in range(2, 1000) if all(p % q for q in range(2, int(p**0.5) + 1)))
-_READERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}  # of `datasets`, by suffix
 
 # Number of digits and operator of each group.
 _GROUPS = {f"{n}_digit_{name}": (n, symbol) for symbol, name in OPERATION_NAMES.items() for n in range(1, 6)}
@@ -146,15 +145,11 @@ def parse_question(prompt: str) -> tuple[str, str, str] | None:
     return a, _PHRASES[phrase], b
 
 
-def load_bigbench(path_or_hub_id: str | Path, *, config: str | None = None) -> list[dict[str, Any]]:
-    """Reads the real task, or any task in one of its file formats.
+def load_bigbench(path: str | Path) -> list[dict[str, Any]]:
+    """Reads the real task, or any task in its format.
 
     Args:
-        path_or_hub_id: A `task.json`; a folder with one, or with one per subtask
-            (`arithmetic/1_digit_addition/task.json`); a `.jsonl` or `.parquet` file, or a folder of such files,
-            with the columns of the hub datasets (`inputs`, `targets`); or a dataset id on the hub.
-        config: The hub dataset's configuration. None: `arithmetic_zero_shot` for `hails/bigbench`, else
-            `arithmetic`.
+        path: A `task.json`, or a folder with one, or with one per subtask (`arithmetic/1_digit_addition/task.json`).
 
     Returns:
         Items `{"prompt", "target", "group"}` with unchanged prompts. The group is the subtask's folder, else that of
@@ -162,76 +157,36 @@ def load_bigbench(path_or_hub_id: str | Path, *, config: str | None = None) -> l
         operand columns, so that training can leave their calculations out.
 
     Raises:
-        FileNotFoundError: A path that does not exist.
+        FileNotFoundError: There is no such file.
         ValueError: Data in another format, an item without exactly one target, or no items; names file and item.
     """
-    path = Path(path_or_hub_id)
-    if path.is_file() and path.suffix == ".json":
-        items = _from_task_files([path])
-    elif path.is_dir() and (files := sorted([*path.glob("task.json"), *path.glob("*/task.json")])):
-        items = _from_task_files(files)
-    else:
-        items = _from_rows(_load_rows(path_or_hub_id, config), str(path_or_hub_id))
+    path = Path(path)
+    files = [path] if path.is_file() else sorted([*path.glob("task.json"), *path.glob("*/task.json")])
+    if not files:
+        raise FileNotFoundError(f"`{path}` does not exist, or has no task.json. Pass such a file, or its folder.")
+    items = [item for file in files for item in _of_task(file)]
     if not items:
-        raise ValueError(f"`{path_or_hub_id}` holds no items. Check that the download is complete.")
+        raise ValueError(f"`{path}` holds no items. Check that the download is complete.")
     return items
 
 
-def _from_task_files(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The items of task files, in the order of the files."""
-    items = []
-    for file in files:
-        try:
-            task = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:  # bad JSON or bad UTF-8
-            raise ValueError(f"`{file}` is not valid JSON: {error}. Download it again.") from error
-        examples = task.get("examples") if isinstance(task, dict) else None
-        if not isinstance(examples, list):
-            raise ValueError(f'`{file}` has no list "examples", so it is not a BIG-bench task in JSON format.')
-        folder = file.parent.name
-        name = folder if folder in _GROUPS else str(task.get("name", folder))
-        for index, example in enumerate(examples):
-            where = f"`{file}`, example {index}"
-            if not isinstance(example, dict) or not isinstance(example.get("input"), str):
-                raise ValueError(f'{where}: expected an object with a string "input", got {example!r}.')
-            target = example["target"] if "target" in example else _best(example.get("target_scores"), where)
-            items.append(_checked(example["input"], target, name, where))
-    return items
-
-
-def _load_rows(path_or_hub_id: str | Path, config: str | None) -> Iterable[Mapping[str, Any]]:
-    """Rows of a file, a folder or a hub dataset: of the split "default", or of all splits if there is none."""
-    from datasets import load_dataset
-
-    path = Path(path_or_hub_id)
-    if path.is_file():
-        if path.suffix not in _READERS:
-            raise ValueError(f"`{path}` has an unknown suffix: expected one of {', '.join(_READERS)}.")
-        splits = load_dataset(_READERS[path.suffix], data_files=str(path))
-    elif path.is_dir():
-        splits = load_dataset(str(path))
-    elif path.is_absolute() or str(path_or_hub_id).startswith(".") or len(path.parts) > 2 or path.suffix in _READERS:
-        raise FileNotFoundError(f"`{path}` does not exist. Pass a task.json, its folder, or an id on the hub.")
-    else:
-        name = str(path_or_hub_id)
-        default = "arithmetic_zero_shot" if name == "hails/bigbench" else "arithmetic"
-        splits = load_dataset(name, config or default)
-    return splits["default"] if "default" in splits else (row for split in splits.values() for row in split)
-
-
-def _from_rows(rows: Iterable[Mapping[str, Any]], source: str) -> list[dict[str, Any]]:
-    """Items of rows with the columns of the hub datasets."""
-    items = []
-    for index, row in enumerate(rows):
-        where = f"`{source}`, row {index}"
-        if not isinstance(row.get("inputs"), str) or "targets" not in row:
-            raise ValueError(f'{where}: expected the columns "inputs" and "targets", got {sorted(row)}.')
-        target = row["targets"]
-        if not target and row.get("multiple_choice_targets"):
-            scores = row["multiple_choice_scores"]
-            target = _best(dict(zip(row["multiple_choice_targets"], scores, strict=True)), where)
-        items.append(_checked(row["inputs"], target, Path(source).name, where))
-    return items
+def _of_task(file: Path) -> Iterator[dict[str, Any]]:
+    """The items of a task file."""
+    try:
+        task = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:  # bad JSON or bad UTF-8
+        raise ValueError(f"`{file}` is not valid JSON: {error}. Download it again.") from error
+    examples = task.get("examples") if isinstance(task, dict) else None
+    if not isinstance(examples, list):
+        raise ValueError(f'`{file}` has no list "examples", so it is not a BIG-bench task in JSON format.')
+    folder = file.parent.name
+    name = folder if folder in _GROUPS else str(task.get("name", folder))
+    for index, example in enumerate(examples):
+        where = f"`{file}`, example {index}"
+        if not isinstance(example, dict) or not isinstance(example.get("input"), str):
+            raise ValueError(f'{where}: expected an object with a string "input", got {example!r}.')
+        target = example["target"] if "target" in example else _best(example.get("target_scores"), where)
+        yield _checked(example["input"], target, name, where)
 
 
 def _best(scores: Any, where: str) -> str:

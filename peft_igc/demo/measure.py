@@ -26,6 +26,7 @@ from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, duration, versions
 from ..inference.loading import TINY, load_adapter, load_base
+from ..text.values import Limits
 from ..trainer.precision import computes_bf16
 from ..trainer.progress import Progress
 from ..tuner.config import IGCConfig
@@ -121,7 +122,7 @@ class Measurement:
         self._calibrating: list[dict[str, Any]] = []
         if settings.per_set:
             folder = data_folder()
-            self.sets = generated_sets(settings.per_group, settings.per_set, 0, config) | {
+            self.sets = generated_sets(settings.per_group, settings.per_set, 0, Limits.of(config)) | {
                 name: items and _short(items) for name, items in measured_items(folder).items()
             }
             if folder is not None:
@@ -129,7 +130,7 @@ class Measurement:
                 self.refusals = [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
                 self._calibrating = _short(gsm8k_questions(folder, 0))
         if settings.author_items:
-            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, config)
+            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, Limits.of(config))
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -215,8 +216,8 @@ class Measurement:
         settings, more = self.settings, self._calibrating
         if not settings.calibration_items:
             return None
-        config = model.peft_config["default"]
-        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, config), *more]
+        limits = Limits.of(model.peft_config["default"])
+        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, limits), *more]
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
         save_calibration(found, folder, {"texts": "authors held out" + " and GSM8K" * bool(more)})

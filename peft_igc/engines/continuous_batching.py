@@ -24,8 +24,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ..numbers.token_table import UNSEEN
-from ..tuner.config import IGCConfig
-from ..tuner.writing import Writer, embed
+from ..tuner.adapter import Adapter
+from ..tuner.writing import embed
 from .texts import Known, Step, Text, check
 
 
@@ -153,10 +153,10 @@ class Packing:
             at += one.query_length
         return Packed(self, requests, input_ids[0].tolist())
 
-    def known(self, reader: str, config: IGCConfig, mapping: Any) -> Known:
+    def known(self, adapter: Adapter) -> Known:
         """What an adapter knows."""
-        if self._known is None or self._known[0] != reader:
-            self._known = reader, Known(config, mapping)
+        if self._known is None or self._known[0] != adapter.key:
+            self._known = adapter.key, Known(adapter)
             self._lately.clear()
         return self._known[1]
 
@@ -206,21 +206,19 @@ class Packed(NamedTuple):
     requests: list[Request]
     ids: list[int]
 
-    def act(self, reader: str, mapping: Any, writer: Writer, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """One pass of the adapter: `IGCLayer._act` for a row with several texts.
+    def act(self, adapter: Adapter, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """One pass of the adapter: `passes.act` for a row with several texts.
 
         Args:
-            reader: identifies the adapter.
-            mapping: its input mapping.
-            writer: what it writes with.
+            adapter: the active adapter.
             features: [1, T, d], the compressed tokens of the pass.
             h: [1, T, H], output of the decoder layer.
 
         Returns:
             [1, T, H], equal to h bit for bit where nothing is written.
         """
-        known = self.packing.known(reader, writer.config, mapping)
-        held, asked = self._held(known, reader, features[0])
+        known = self.packing.known(adapter)
+        held, asked = self._held(known, adapter.key, features[0])
         texts = {index: one.text for index, one in enumerate(held)}
 
         def gather(requests: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -240,7 +238,7 @@ class Packed(NamedTuple):
             return h
         at, token, spelled = torch.tensor(written).T.to(h.device)
         part = h[:, at]
-        update, _ = writer.mapping(part, embed(writer.embeddings, token[None]).to(h.device), spelled[None])
+        update, _ = adapter.writer(part, embed(adapter.embeddings, token[None]).to(h.device), spelled[None])
         return h.index_copy(1, at, part + update.to(h.dtype))
 
     def _held(self, known: Known, reader: str, features: torch.Tensor) -> tuple[list[Held], list[tuple[int, Step]]]:

@@ -20,10 +20,11 @@ from ..mappings.places import StepTexts
 from ..numbers.places import LEAD
 from ..text.results.row import Row
 from ..text.results.spelling import Continuation
-from ..tuner.anchors import Rules, context_starts, found_on_host
+from ..tuner.adapter import Adapter
+from ..tuner.anchors import context_starts, found_on_host
 from ..tuner.config import IGCConfig
 from ..tuner.state.text_state import INLINE, TURN
-from ..tuner.state.told import progress_of, style_of
+from ..tuner.state.told import progress_of
 from ..tuner.steps import decisions_of
 
 
@@ -109,14 +110,14 @@ class Known:
     """What an adapter of the token interface knows without its network.
 
     Args:
-        config: its config.
-        reader: its input mapping.
+        adapter: the adapter.
         reads: whether the network is asked where a text alone does not decide; else such a step is silent.
     """
 
-    def __init__(self, config: IGCConfig, reader: Any, reads: bool = True) -> None:
-        self.config, self.reader, self.rules, self.reads = config, reader, Rules.of(config), reads
-        self.style = style_of(config, reader.tokens.speller)
+    def __init__(self, adapter: Adapter, reads: bool = True) -> None:
+        assert adapter.style is not None
+        self.config, self.reader, self.reads = adapter.config, adapter.reader, reads
+        self.rules, self.style = adapter.rules, adapter.style
         self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 

@@ -20,7 +20,7 @@ from benchmarks.accuracy import (
     leave_one_out,
     written_by_others,
 )
-from benchmarks.cost import gpu, operators, overhead, soak
+from benchmarks.cost import engine_op, gpu, operators, overhead, soak
 from benchmarks.harm import harm, hostile_folders
 from benchmarks.methods import methods
 from recipes.tiny_base.worked_solutions import WorkedSolutions
@@ -142,6 +142,13 @@ def test_overhead_times_all_methods_on_shapes_and_on_a_saved_base(run):
     assert set(cells[0]["parts"]["prefill"]) == {"base", "lora", "igc_hidden", "igc_tokens"}
     cells = run(overhead, "--base", "tiny", "--adapters", "tiny", "--rounds", 1)["cells"]
     assert [cell["answered"] for cell in cells] == [True, True, False, False]
+
+
+def test_the_operator_of_the_engine_writes_where_a_result_is_open_and_nowhere_else(run):
+    cells = run(engine_op, "--shape", "tiny", "--length", 64, "--rows", 1, 2, "--rounds", 1)["cells"]
+    found = [(cell["state"], cell["rows"], cell["changed"]) for cell in cells]
+    assert found == [("silent", 1, 0), ("result", 1, 1), ("silent", 2, 0), ("result", 2, 2)]
+    assert all(set(cell["overhead"]) == {"at once", "late"} for cell in cells)
 
 
 @pytest.mark.slow

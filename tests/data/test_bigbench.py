@@ -74,23 +74,6 @@ EXAMPLES = [
     {"input": "What is 0 plus 1?", "target": "1", "target_scores": {"1": 1, "banana": 0}},
     {"input": "What is 7 plus 5?", "target_scores": {"5": 0.0, "12": 1.0, "house": 0.0}},
 ]
-HUB_ROWS = [
-    dict(zip(("idx", "inputs", "targets", "multiple_choice_targets", "multiple_choice_scores"), row, strict=True))
-    for row in (
-        (0, "What is 0 plus 1?", ["1"], ["2", "1"], [0, 1]),
-        (1, "Q: What is 12 divided by 4?\nA:", ["3"], [], []),
-        (2, "What is 12 minus 40?", [], ["-28", "-27"], [1, 0]),
-    )
-]
-
-
-@pytest.fixture
-def folder(monkeypatch, tmp_path):
-    """A folder; `datasets` writes its cache there and never asks a hub."""
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    return tmp_path
 
 
 def write_task(folder, examples=EXAMPLES):
@@ -113,44 +96,7 @@ def test_a_task_file_its_folder_and_a_folder_of_subtasks_are_read(tmp_path):
     assert load_bigbench(tmp_path / "talk") == [{"prompt": "Say hi.", "target": "hi", "group": "my task"}]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "folder"])
-def test_the_hub_s_forms_are_read(folder, form):
-    import datasets
-
-    dataset, path = datasets.Dataset.from_list(HUB_ROWS), folder / f"data.{form}"
-    if form == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in HUB_ROWS))
-    elif form == "parquet":
-        dataset.to_parquet(path)
-    else:
-        path.mkdir()
-        dataset.select([0, 1]).to_parquet(path / "train-00000-of-00001.parquet")
-        dataset.select([2]).to_parquet(path / "validation-00000-of-00001.parquet")
-    items = load_bigbench(path)
-    assert [(item["target"], item["group"]) for item in items] == [
-        ("1", "1_digit_addition"), ("3", "2_digit_division"), ("-28", "2_digit_subtraction"),
-    ]  # fmt: skip
-    assert items[1]["prompt"] == HUB_ROWS[1]["inputs"]
-    assert items[1]["igc_operands"] == ["12", "4"]
-
-
-def test_the_hub_is_asked_for_the_right_configuration_and_each_item_is_taken_once(monkeypatch):
-    import datasets
-
-    for name, config, asked in (
-        ("hails/bigbench", None, "arithmetic_zero_shot"),
-        ("tasksource/bigbench", None, "arithmetic"),
-        ("tasksource/bigbench", "other", "other"),
-    ):
-        calls, splits = [], {"train": HUB_ROWS[:2], "validation": HUB_ROWS[2:]}
-        if name == "hails/bigbench":
-            splits["default"] = HUB_ROWS  # all of them once more
-        monkeypatch.setattr(datasets, "load_dataset", lambda *args, c=calls, s=splits: c.append(args) or s)
-        assert len(load_bigbench(name, config=config)) == 3
-        assert calls == [(name, asked)]
-
-
-def test_what_cannot_be_read_is_refused_with_its_place(folder):
+def test_what_cannot_be_read_is_refused_with_its_place(tmp_path):
     for name, examples, message in (
         ("a", [{"target": "1"}], r"a.task.json`, example 0: expected an object with a string \"input\""),
         ("b", [{"input": "x"}], 'example 0: expected a "target" or a "target_scores"'),
@@ -160,19 +106,9 @@ def test_what_cannot_be_read_is_refused_with_its_place(folder):
         ("f", "none", 'has no list "examples"'),
     ):
         with pytest.raises(ValueError, match=message):
-            load_bigbench(write_task(folder / name, examples))
-    for name, content, message in (
-        ("bad.json", "{", r"bad.json` is not valid JSON: .*Download it again"),
-        ("data.csv", "a,b", r"data.csv` has an unknown suffix: expected one of .json, .jsonl, .parquet"),
-        (
-            "rows.jsonl",
-            '{"question": "x"}\n',
-            r"row 0: expected the columns \"inputs\" and \"targets\", got \['question'\]",
-        ),
-    ):
-        (folder / name).write_text(content)
-        with pytest.raises(ValueError, match=message):
-            load_bigbench(folder / name)
-    for missing in (folder / "missing", "missing.json", "./missing", "a/b/c"):
-        with pytest.raises(FileNotFoundError, match="missing|a/b/c` does not exist. Pass a task.json, its folder, or"):
-            load_bigbench(missing)
+            load_bigbench(write_task(tmp_path / name, examples))
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(ValueError, match=r"bad.json` is not valid JSON: .*Download it again"):
+        load_bigbench(tmp_path / "bad.json")
+    with pytest.raises(FileNotFoundError, match="missing` does not exist, or has no task.json. Pass such a file"):
+        load_bigbench(tmp_path / "missing")

@@ -120,12 +120,6 @@ def test_errors_are_trls_own(tmp_path):
             run(tmp_path, cls, config, PLAIN, {"assistant_only_loss": True}, {})
 
 
-def test_both_refuse_to_train_on_nothing(tmp_path):
-    for cls in (SFTTrainer, BaselineTrainer):
-        with pytest.raises(ValueError, match="`train_dataset` is required"):
-            cls(tiny_model("llama"), arguments(tmp_path), processing_class=tokenizer())
-
-
 def test_the_trainer_for_baselines_differs_in_what_it_takes_alone():
     own = {name for name in vars(BaselineTrainer) if not name.startswith("__")}
     assert own == {"needs_calculator"}

@@ -1,44 +1,26 @@
-"""Loads the adapter that an engine serves: its config, its two mappings, and the LoRA that was trained with it.
+"""Loads the adapter that an engine serves.
 
 In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as PEFT loads them. Whether it suits the
-engine is in `checks`. Try it: `pytest tests/engines/test_lora.py`, `make test-vllm`
+engine is in `checks`. Try it: `pytest tests/engines/test_checks.py`, `make test-vllm`
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub import snapshot_download
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors.torch import load_file
 
-from ...inference.loading import check_adapter_folder, find_adapter, is_hub_id, read_config
-from ...tuner.build import make_mappings
+from ...inference.loading import TINY, find_adapter, is_hub_id, read_config
+from ...tuner.adapter import Adapter, make_mappings
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
-from ...tuner.saving.companions import companions_in
-from ..lora import Updates, updates_of
 
 
-__all__ = ["Adapter", "load", "load_config"]
-
-
-class Adapter(NamedTuple):
-    """What is served.
-
-    Attributes:
-        config: its config, which knows its folder.
-        reader, writer: its input and its output mapping.
-        lora: what the LoRA that was trained with it adds to the weights of the base.
-    """
-
-    config: IGCConfig
-    reader: Any
-    writer: Any
-    lora: Updates
+__all__ = ["load", "load_config"]
 
 
 def load_config(source: str) -> IGCConfig:
@@ -48,15 +30,14 @@ def load_config(source: str) -> IGCConfig:
         FileNotFoundError: if there is none.
         ValueError: if it is one of another method.
     """
-    folder = find_adapter(source)
-    if not folder.exists() and is_hub_id(source):
+    if source != TINY and not Path(source).expanduser().exists() and is_hub_id(source):
         try:
-            folder = Path(snapshot_download(source))
+            source = snapshot_download(source)
         except OSError as error:  # no such repository, or no network
             raise FileNotFoundError(
                 f"The adapter `{source}` is no folder, and was not found on the hub ({error}). Check the name."
             ) from error
-    check_adapter_folder(folder)
+    folder = find_adapter(source)
     config = read_config(folder)
     if not isinstance(config, IGCConfig):
         raise ValueError(
@@ -88,4 +69,4 @@ def load(config: IGCConfig, hidden_size: int) -> Adapter:
     for mapping, name in zip(mappings, ("igc_input_mapping", "igc_output_mapping"), strict=True):
         mapping.load_state_dict(weights[name])
         mapping.requires_grad_(False).eval()
-    return Adapter(config, *mappings, updates_of(companions_in(folder)))
+    return Adapter("default", str(folder), config, *mappings, None)

@@ -9,6 +9,7 @@ Try it: `make test-vllm`
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,9 +20,11 @@ from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 from vllm.utils.torch_utils import set_default_torch_dtype
 from vllm.v1.worker.worker_base import WorkerBase
 
-from ..lora import added
+from ...tuner.adapter import Adapter
+from ...tuner.saving.companions import companions_in
+from ..lora import Updates, added, updates_of
 from . import ops
-from .adapter import Adapter, load, load_config
+from .adapter import load, load_config
 from .calculator import Calculator
 from .checks import Setting, cannot_attach, check_adapter, check_engine, check_tokenizer
 from .records import RecordLayer
@@ -54,8 +57,11 @@ def install(required: bool = False) -> None:
                 raise ValueError('`additional_config` names no adapter. Pass `{"igc": {"adapter": DIR_OR_HUB_ID}}`.')
             return original(self, vllm_config, model_config, prefix)
         adapter = _checked(setting, vllm_config)
+        lora = updates_of(companions_in(Path(adapter.key)))
         model = original(self, vllm_config, model_config, prefix)
         _attach(model, adapter, setting, vllm_config)
+        if lora:
+            _merge(model, lora)
         return model
 
     create_model._igc = True  # type: ignore[attr-defined]
@@ -103,17 +109,20 @@ def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) ->
         _call_with_output(layers[index], index, name)
     model.requires_raw_input_tokens = True  # ids, also where the model is given embeddings
     model.register_forward_pre_hook(records.calculator.begin, with_kwargs=True)
-    if adapter.lora:
-        load_weights = model.load_weights
-        model.load_weights = lambda weights: load_weights(added(adapter.lora, weights))
     logger.info(
-        "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache%s.",
+        "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache.",
         config.loaded_from,
         ", ".join(map(str, config.layers_read)) if setting.reading else "none",
         config.layer,
         records.size,
-        f"; a LoRA is merged into {len(adapter.lora)} weights" if adapter.lora else "",
     )
+
+
+def _merge(model: Any, lora: Updates) -> None:
+    """Adds a LoRA to the weights that the model will load."""
+    load_weights = model.load_weights
+    model.load_weights = lambda weights: load_weights(added(lora, weights))
+    logger.info("IGC: a LoRA is merged into %d weights.", len(lora))
 
 
 def _decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:

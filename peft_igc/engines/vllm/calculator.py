@@ -41,7 +41,7 @@ class Calculator:
 
     def __init__(self, adapter: Any, records: RecordLayer, name: str, model: Any, vllm_config: Any) -> None:
         self.reader, self.writer, self.layer = adapter.reader, adapter.writer, adapter.config.layer
-        self.known = Known(adapter.config, adapter.reader, reads=records.dim > 0)
+        self.known = Known(adapter, reads=records.dim > 0)
         self._reads_own = self.layer in adapter.config.layers_read
         self._records, self._name, self._model = records, name, [model]
         # A connector loads the records of a layer while the layers before it run.

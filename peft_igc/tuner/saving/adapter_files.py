@@ -19,8 +19,8 @@ from peft import PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from torch import nn
 
+from ..adapter import make_mappings
 from ..base_model import innermost_model
-from ..build import make_mappings
 from ..config import IGC_PEFT_TYPE
 from ..layer import IGCLayer
 from .vocabulary_file import VOCABULARY, vocabulary_of

@@ -1,0 +1,214 @@
+"""What the reading learns from texts by many hands: authors, depth, sizes and rows, on SmolLM2 and the embedded base.
+
+Each run changes a few settings of a recipe and trains the reading alone, with one step of writing. Measured are the
+readings at the end of texts by authors of whom none is trained: right, wrong and silent at every threshold.
+Temperature and `confidence` are fitted on the authors "calibrated" (`peft_igc.data.wording.handwritten.HELD_OUT`), so
+that at most 0.3% of their texts are answered wrongly.
+
+    python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output build/by-hand
+    python -m benchmarks.accuracy.by_hand --table build/by-hand/*.json --output benchmarks/results/by_hand.json
+
+Runs of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`). On a GPU several runs can share it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+import yaml
+
+from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
+from benchmarks.common.measuring import facts
+from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
+from peft_igc.calibration.run import choose_confidence
+from peft_igc.data.wording import handwritten, wording
+from peft_igc.demo.measure import MOST_OF_TEXT
+from peft_igc.demo.sets import data_folder, generated_sets, measured_items, texts_of_authors
+from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.sft.run import main as train
+from peft_igc.sft.run import parse
+from peft_igc.trainer.precision import in_bf16
+
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+MOST_WRONG = 0.003
+UNREAD = [f"{name}_plain_requests" for name in ("third", "sixth", "seventh", "eighth")]
+READ = ["plain_requests", *(f"{name}_plain_requests" for name in ("new", "fourth", "fifth"))]
+MENTIONS = ["mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"]
+
+SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
+SHORT = {"igc_generated_rows": 30000, "max_steps": 1000}  # of the comparison, each with one seed
+TEMPLATES = {"by_hand": 0.0, "none": 0.21, "unsupported": 0.19, "contexts": 0.65}
+# By name: the recipe, the settings that differ, and how many authors are trained (None: all).
+RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
+    "layer_12": (SMOLLM2, SHORT, None),
+    "layer_1": (SMOLLM2, SHORT | {"igc_layer": 1}, None),
+    "layer_6": (SMOLLM2, SHORT | {"igc_layer": 6}, None),
+    "layer_18": (SMOLLM2, SHORT | {"igc_layer": 18}, None),
+    "layer_24": (SMOLLM2, SHORT | {"igc_layer": 24}, None),
+    "layers_6_12_18": (SMOLLM2, SHORT | {"igc_layer": 18, "igc_read_from": [6, 12, 18]}, None),
+    "templates": (SMOLLM2, SHORT | {"igc_generated_mixture": TEMPLATES}, None),
+    "hands_alone": (SMOLLM2, SHORT | {"igc_generated_mixture": {"by_hand": 0.94, "none": 0.0}}, None),
+    "authors_1": (SMOLLM2, SHORT, 1),
+    "authors_5": (SMOLLM2, SHORT, 5),
+    "authors_10": (SMOLLM2, SHORT, 10),
+    "wide": (SMOLLM2, SHORT | {"igc_reading_dim": 384, "igc_reading_ffn": 1024}, None),
+    "rows_15000": (SMOLLM2, SHORT | {"igc_generated_rows": 15000}, None),
+    "tiny": (TINY, {"max_steps": 4000}, None),
+    "tiny_layer_4": (TINY, {"max_steps": 4000, "igc_layer": 4}, None),
+    "tiny_wide": (TINY, {"max_steps": 4000, "igc_reading_dim": 256, "igc_reading_ffn": 512}, None),
+}
+
+
+@contextmanager
+def trained_authors(number: int | None) -> Iterator[None]:
+    """Trains the texts of some authors only, those that a shuffle puts first."""
+    texts_by = handwritten.texts_by
+    texts = texts_by("trained")
+    if number is not None:
+        held_out = {name for names in handwritten.HELD_OUT.values() for name in names}
+        folder = Path(handwritten.__file__).parent / "by_hand"
+        names = sorted({file.stem for file in folder.glob("*.jsonl")} - held_out)
+        random.Random("authors").shuffle(names)
+        chosen = set(handwritten.read_texts(folder / f"{name}.jsonl" for name in names[:number]))
+        texts = tuple(one for one in texts if one in chosen)
+    with mock.patch.object(wording, "texts_by", lambda part: texts if part == "trained" else texts_by(part)):
+        yield
+
+
+def command_line(recipe: str, changes: Mapping[str, Any], folder: Path) -> list[str]:
+    """The arguments of `peft-igc sft` of a run."""
+    given = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text(encoding="utf-8"))
+    given |= {name: value for name, value in changes.items() if name != "igc_generated_mixture"}
+    given["igc_generated_mixture"] = given["igc_generated_mixture"] | changes.get("igc_generated_mixture", {})
+    given["igc_writing"] |= {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
+    given |= {"output_dir": str(folder), "use_cpu": DEVICE == "cpu"}
+    del given["igc_demonstration"]
+    path = folder.with_suffix(".yaml")
+    path.write_text(yaml.safe_dump(given), encoding="utf-8")
+    return ["--config", str(path)]
+
+
+def sets() -> dict[str, list[dict[str, Any]]]:
+    """The measured texts by name."""
+    found = {
+        "calibrated": texts_of_authors("calibrated", AUTHOR_ITEMS, 0, SUPPORTED),
+        "unread_authors": texts_of_authors("measured", AUTHOR_ITEMS, 0, SUPPORTED),
+    }
+    for name, files in (("unread_requests", UNREAD), ("read_requests", READ), ("mentions", MENTIONS)):
+        found[name] = [item for file in files for item in plain_requests(file)]
+    found["misleading_stories"] = plain_requests("misleading_stories")
+    more = generated_sets(20, 300, 0, SUPPORTED) | measured_items(data_folder())
+    for name, items in more.items():
+        if items is not None:
+            found[name] = [item for item in items if len(item["prompt"]) <= MOST_OF_TEXT]
+    return found
+
+
+def measured(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Temperature, `confidence`, and the numbers of each set at every threshold."""
+    curves: dict[str, Any] = {}
+    texts = sets()
+    readings, targets = {}, {}
+    for name, items in texts.items():
+        readings[name] = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=128)
+        targets[name] = [item["target"] for item in items]
+    temperature, _ = fit_temperature(readings["calibrated"], targets["calibrated"])
+    for name in texts:
+        curves[name] = operating_curve(readings[name], targets[name], temperature)
+    confidence = choose_confidence(curves["calibrated"], MOST_WRONG).confidence
+    found: dict[str, Any] = {"temperature": temperature, "confidence": confidence, "sets": {}}
+    for name, curve in curves.items():
+        chosen = next(point for point in curve if point.confidence == confidence)
+        found["sets"][name] = {
+            "n": len(texts[name]),
+            "due": sum(target is not None for target in targets[name]),
+            "right": chosen.right,
+            "wrong": chosen.wrong,
+            "curve": [list(point[:3]) for point in curve],
+        }
+    return found
+
+
+def run(name: str, output: Path) -> None:
+    """Trains and measures one run, and writes its JSON and its adapter."""
+    recipe, changes, number = RUNS[name]
+    with trained_authors(number):
+        trainer = train(parse(command_line(recipe, changes, output / name)))
+    model = trainer.accelerator.unwrap_model(trainer.model).eval()
+    settings = {"recipe": recipe, "changes": changes, "authors": number}
+    write(name, {**facts(), **settings, **measured(model, trainer.processing_class)}, output)
+
+
+def write(name: str, found: Mapping[str, Any], output: Path) -> None:
+    """Writes the results of one adapter, and prints right, wrong and due answers of each set."""
+    (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    sets = found["sets"].items()
+    print(name, {key: tuple(one[part] for part in ("right", "wrong", "due", "n")) for key, one in sets}, flush=True)
+
+
+def collected(files: Sequence[Path]) -> dict[str, Any]:
+    """The results of runs and of saved adapters as one object, by name."""
+    found = {}
+    for path in files:
+        name = path.stem.removesuffix("-readings")
+        recipe, changes, number = RUNS.get(name, (None, None, None))
+        settings = {"recipe": recipe, "changes": changes, "authors": number}
+        found[name] = settings | json.loads(path.read_text(encoding="utf-8"))
+    return {"runs": found}
+
+
+def draw(found: Mapping[str, Any], path: Path) -> None:
+    """Plots right against wrong answers to texts of authors held out, a line per run, over all thresholds."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.add_subplot()
+    axis.set_prop_cycle(color=matplotlib.colormaps["tab20"].colors)
+    for name, one in found["runs"].items():
+        texts = one["sets"]["unread_authors"]
+        wrong = [100 * point[2] / texts["n"] for point in texts["curve"]]
+        right = [100 * point[1] / texts["due"] for point in texts["curve"]]
+        axis.plot(wrong, right, marker=".", label=name)
+    axis.set(xlabel="answered wrongly, per cent of the texts", ylabel="answered rightly, per cent of the requests")
+    axis.legend(fontsize=7, ncols=2)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Trains runs, or collects their results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--runs", nargs="+", choices=list(RUNS), metavar="NAME")
+    given.add_argument("--adapters", nargs="+", type=Path, metavar="DIR", help="saved ones of `--base`")
+    given.add_argument("--table", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--base", default="tiny", metavar="DIR", help="(default: %(default)s)")
+    parser.add_argument("--output", type=Path, required=True, help="a folder, or the file of a table")
+    arguments = parser.parse_args()
+    if arguments.table:
+        found = collected(arguments.table)
+        arguments.output.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        draw(found, arguments.output.with_suffix(".png"))
+        return
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name in arguments.runs or ():
+        run(name, arguments.output)
+    for folder in arguments.adapters or ():
+        model, tokenizer = load_base(arguments.base, torch.bfloat16 if in_bf16(DEVICE) else torch.float32)
+        found = measured(load_adapter(model, folder).to(DEVICE), tokenizer)
+        write(f"{folder.name}-readings", {**facts(), **found}, arguments.output)
+
+
+if __name__ == "__main__":
+    main()
