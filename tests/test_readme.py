@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from tiny_training import WARNINGS
 
-from peft_igc.engines.vllm.checks import setting_of
+from peft_igc.engines.vllm.checks import Setting
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
 
@@ -163,7 +163,9 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all((ROOT / "peft_igc" / "assets" / "lm_eval" / f"{task}.yaml").is_file() for task in tasks), line
     elif program == "vllm":
         given = json.loads(arguments[arguments.index("--additional-config") + 1])
-        assert setting_of(SimpleNamespace(additional_config=given)), line
+        assert Setting.of(SimpleNamespace(additional_config=given)), line
+        named = arguments[arguments.index("--worker-extension-cls") + 1].rpartition(".")[0]
+        assert (ROOT / f"{named.replace('.', '/')}.py").is_file(), line
     else:
         raise AssertionError(f"`{line}` begins with a program that no test knows.")
 
