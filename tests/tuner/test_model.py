@@ -47,7 +47,6 @@ def saved(tmp_path, **overrides):
     return str(tmp_path / "adapter"), logits(model)
 
 
-
 # ------------------------------------------------------------------------------------------------ ways in
 @pytest.mark.parametrize(
     ("arch", "interface"), [("llama", "hidden"), *((arch, "tokens") for arch in ARCHITECTURES)]

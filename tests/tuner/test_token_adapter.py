@@ -62,9 +62,9 @@ PLACES = [(0, None), (1, None), (2, [0, 1]), (2, [0, 2])]
 
 
 @pytest.mark.parametrize(
-    ("interface", "layer", "read_from"), [*(("tokens", *place) for place in PLACES), ("hidden", 1, None)]
+    ("interface", "layer", "read_from", "detach"),
+    [*(("tokens", *place, False) for place in PLACES), ("tokens", 1, None, True), ("hidden", 1, None, True)],
 )
-@pytest.mark.parametrize("detach", [True, False])
 def test_checkpointing_changes_no_gradient(interface, layer, read_from, detach):
     def model():
         fields = {"layer": layer, "read_from": read_from, "detach_reading": detach}
