@@ -25,6 +25,7 @@ from ..trainer.precision import computes_bf16, in_bf16
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import SIZES
 from .arguments import ASSISTANT_HEADER, CONFIDENCE, OF_CONFIG, IGCArguments, Parsed
+from .launch import launch_arguments
 
 
 __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY", "SFTParser"]
@@ -85,6 +86,15 @@ class SFTParser(TrlParser):
         self.add_argument(
             "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
         )
+
+    def set_defaults_with_config(self, **kwargs: Any) -> list[str]:
+        """Refuses unknown keys of a YAML file, before an error about values could hide them."""
+        return launch_arguments(super().set_defaults_with_config(**kwargs))
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuses unknown arguments of a command line in the same way."""
+        found, rest = super().parse_known_args(*args, **kwargs)
+        return found, launch_arguments(rest)
 
     def format_help(self) -> str:
         """The help page of one screen, a line for each argument: ours, then what most runs set of the others."""
