@@ -24,7 +24,8 @@ import yaml
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.functions import answer_rows, function_rows, list_rows, write_rows
+from peft_igc.data.files import write_rows
+from peft_igc.data.functions import answer_rows, function_rows, list_rows
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 
@@ -106,13 +107,12 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 
 def main() -> None:
     """Writes the training rows, or measures an adapter."""
-    parser = command(__doc__)
+    parser = command(__doc__, output=False)
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
-    parser.add_argument("--output", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rows is not None:
         write_rows(arguments.rows, training_rows(arguments.texts))

@@ -14,10 +14,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import command, facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.cost.operators import Counted
 from peft_igc.inference.loading import find_base
 
@@ -146,16 +145,14 @@ def main() -> None:
     parser.add_argument("--base", default="tiny", help="a folder or hub id")
     parser.add_argument("--adapter", default="tiny", help="its adapter")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     base = str(find_base(args.base))
     found = measure(base, args.adapter, args.rounds)
     found["tokens"]["without"] = cached_tokens(engine(base, None))
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
-    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    write(args.output, found)
     print(json.dumps(found, indent=1))
 
 
