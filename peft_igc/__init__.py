@@ -19,9 +19,9 @@ from .plugin import activate
 
 
 if TYPE_CHECKING:
-    from .inference.evaluation import evaluate, generate_answers
+    from .inference.evaluation import evaluate, generate_answers, trace
     from .inference.loading import load_base, tiny_base, tiny_igc
-    from .inference.tracing import igc_trace, trace
+    from .inference.tracing import igc_trace
     from .text.operations import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
@@ -32,39 +32,21 @@ if TYPE_CHECKING:
 
 
 __version__ = "0.2.0"
-__all__ = [
-    "IGCConfig",
-    "IGCLayer",
-    "IGCModel",
-    "assistant_header",
-    "choose_graph",
-    "evaluate",
-    "generate_answers",
-    "igc_trace",
-    "load_base",
-    "register",
-    "register_operation",
-    "tiny_base",
-    "tiny_igc",
-    "trace",
-]
+__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "assistant_header", "choose_graph", "evaluate", "generate_answers"]
+__all__ += ["igc_trace", "load_base", "register", "register_operation", "tiny_base", "tiny_igc", "trace"]
 
-# The module that defines each name. `peft-igc --help` would take seconds if they were imported here.
-_HOMES = {
-    "IGCConfig": "tuner.config",
-    "IGCLayer": "tuner.layer",
-    "IGCModel": "tuner.model",
-    "assistant_header": "tuner.anchor_rules",
-    "choose_graph": "tuner.hooks.generation",
-    "evaluate": "inference.evaluation",
-    "generate_answers": "inference.evaluation",
-    "igc_trace": "inference.tracing",
-    "load_base": "inference.loading",
-    "register": "tuner.register",
-    "register_operation": "text.operations",
-    "tiny_base": "inference.loading",
-    "tiny_igc": "inference.loading",
-    "trace": "inference.tracing",
+# The names that each module defines. `peft-igc --help` would take seconds if they were imported here.
+_NAMES = {
+    "inference.evaluation": ("evaluate", "generate_answers", "trace"),
+    "inference.loading": ("load_base", "tiny_base", "tiny_igc"),
+    "inference.tracing": ("igc_trace",),
+    "text.operations": ("register_operation",),
+    "tuner.anchor_rules": ("assistant_header",),
+    "tuner.config": ("IGCConfig",),
+    "tuner.hooks.generation": ("choose_graph",),
+    "tuner.layer": ("IGCLayer",),
+    "tuner.model": ("IGCModel",),
+    "tuner.register": ("register",),
 }
 
 
@@ -72,11 +54,10 @@ def __getattr__(name: str) -> Any:
     """A public name or a room of the model, imported at its first use."""
     if name in ("numbers", "mappings", "operations", "tuner", "inference"):
         return importlib.import_module(f".{name}", __name__)
-    if name not in _HOMES:
-        raise AttributeError(f"module `peft_igc` has no attribute `{name}`")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    for module, names in _NAMES.items():
+        if name in names:
+            return globals().setdefault(name, getattr(importlib.import_module(f".{module}", __name__), name))
+    raise AttributeError(f"module `peft_igc` has no attribute `{name}`")
 
 
 def __dir__() -> list[str]:

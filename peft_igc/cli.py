@@ -80,9 +80,9 @@ def _option(names: str, text: str, metavar: str | None = None, **settings: Any) 
     return names, {"help": text, "metavar": metavar, **settings}
 
 
-def _number(names: str, default: int | None, text: str, metavar: str = "N") -> tuple[str, dict[str, Any]]:
+def _number(names: str, default: int | None, text: str) -> tuple[str, dict[str, Any]]:
     """An argument that is an integer of at least 1."""
-    return _option(names, text, metavar, type=_positive, default=default)
+    return _option(names, text, "N", type=_positive, default=default)
 
 
 def _flag(name: str, text: str) -> tuple[str, dict[str, Any]]:
@@ -184,7 +184,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
     ),
     "chat": (
         commands.chat,
-        "talk to the model, with every step in the margin",
+        "talk to the model, with every step under its line",
         [*_MODEL, _number("--max-new-tokens", 256, "tokens per answer")],
     ),
     "profile": (
@@ -218,13 +218,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
             _option("--model", 'folder, hub id, or "tiny" for the embedded base model', "DIR_OR_ID", required=True),
             _option("--data", "one row per line: `prompt` and `completion`, or `messages`", "FILE", required=True),
             _option("--output", "file for the rows, as JSONL; the report is next to it", "FILE", required=True),
-            _option(
-                "--margin",
-                "nats per token by which a result must lower the answer's loss",
-                "NATS",
-                type=float,
-                default=1.0,
-            ),
+            _option("--margin", "nats per token by which a result lowers the loss", "NATS", type=float, default=1.0),
             _option("--max-numbers", "pair the last N numbers of a prompt", "N", type=int, default=4),
             _option("--num-digits", "maximum digits of operands and results", "D", type=int, default=10),
             _number("--batch-size", 32, "texts per forward pass"),
@@ -263,10 +257,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command.
-
-    Args:
-        argv: arguments without the program's name. None: those of the process.
+    """Runs a command with arguments without the program's name, by default those of the process.
 
     Returns:
         The exit code.
@@ -274,7 +265,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     if arguments.run is commands.demo:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the demo needs no hub; read when its client is imported
-    _quieten()
+    # Messages of other packages that are meant for developers.
+    warnings.simplefilter("ignore", FutureWarning)
+    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT 0.21 imports it if installed
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
     try:
         return int(arguments.run(arguments))
     except KeyboardInterrupt as error:  # that of `sft` says how to go on
@@ -285,15 +281,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"peft-igc: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-
-
-def _quieten() -> None:
-    """Silences messages of other packages that are meant for developers."""
-    warnings.simplefilter("ignore", FutureWarning)
-    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT 0.21 imports it if installed
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
 
 
 def _is_for_users(error: Exception) -> bool:

@@ -17,19 +17,8 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = [
-    "annotate",
-    "audit",
-    "autoload",
-    "calibrate",
-    "chat",
-    "check",
-    "demo",
-    "evaluate",
-    "profile",
-    "sft",
-    "trace",
-]
+__all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "check", "convert", "demo", "evaluate", "profile"]
+__all__ += ["sft", "trace"]
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -37,8 +26,8 @@ def demo(arguments: argparse.Namespace) -> int:
     _need_training_packages()
     from .sft.demo import run_demo
 
-    names = ("base", "interface", "seed", "minutes", "layer", "per_group", "device")
-    results = run_demo(arguments.output, **{name: getattr(arguments, name) for name in names})
+    given = _given(arguments, "base", "interface", "seed", "minutes", "layer", "per_group", "device")
+    results = run_demo(arguments.output, **given)
     folder, base = Path(arguments.output), results["base_model"]["name"]
     files = ", ".join(f"`{folder / name}`" for name in ("results.json", "learning_curves.png", "adapter"))
     _say(f"Written: {files}")
@@ -58,9 +47,9 @@ def calibrate(arguments: argparse.Namespace) -> int:
         raise ValueError(f"`--least {arguments.least:g}` is no threshold. Pass 0 or more, and less than 1.")
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)
-    limits = {"wrong": arguments.wrong, "least": arguments.least}
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)
-    save_calibration(found, arguments.adapter, {"texts": Path(arguments.data).name, **limits})
+    facts = {"texts": Path(arguments.data).name, **_given(arguments, "wrong", "least")}
+    save_calibration(found, arguments.adapter, facts)
     _say(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
     for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
         point = found.at(confidence, found.tested)
@@ -74,7 +63,7 @@ def sft(arguments: argparse.Namespace) -> int:
     _need_training_packages()
     from .sft.run import run
 
-    return run(arguments.arguments, prog="peft-igc sft")
+    return run(arguments.arguments)
 
 
 def _need_training_packages() -> None:
@@ -92,25 +81,15 @@ def evaluate(arguments: argparse.Namespace) -> int:
     from .inference.evaluation import evaluate
 
     output = Path(arguments.output)
-    _check_output(output)
-    if arguments.predictions is not None:
-        _check_output(Path(arguments.predictions), "--predictions")
-        if Path(arguments.predictions).resolve() == output.resolve():
-            raise ValueError(f"`--predictions` and `--output` both name `{output}`. Name two files.")
+    _check_outputs(arguments, "output", "predictions")
+    if arguments.predictions is not None and Path(arguments.predictions).resolve() == output.resolve():
+        raise ValueError(f"`--predictions` and `--output` both name `{output}`. Name two files.")
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
-    report = evaluate(
-        model,
-        tokenizer,
-        items,
-        batch_size=arguments.batch_size,
-        max_new_tokens=arguments.max_new_tokens,
-        raw=arguments.raw,
-        progress=_progress(),
-        predictions=arguments.predictions,
-    )
-    names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
-    output.write_text(json.dumps(report | names, indent=2) + "\n", encoding="utf-8")
+    options = _given(arguments, "batch_size", "max_new_tokens", "raw", "predictions")
+    report = evaluate(model, tokenizer, items, progress=_progress(), **options)
+    report |= _given(arguments, "base", "adapter", "data")
+    output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     _say(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
     for group, score in sorted(report["groups"].items()):
         _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
@@ -124,7 +103,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             "The adapter's anchors are token sequences, such as the assistant header of the chat template. Omit "
             "`--raw`, or include the sequences in the prompts."
         )
-    _say("Written: " + ", ".join(f"`{name}`" for name in (output, arguments.predictions) if name is not None))
+    _say_written(output, arguments.predictions)
     return 0
 
 
@@ -132,73 +111,63 @@ def audit(arguments: argparse.Namespace) -> int:
     """`peft-igc audit`."""
     from .data.files import read_items
     from .inference.audit import audit
-    from .inference.pages import audit_page, write
+    from .inference.pages import write
 
-    for option, name in (("--output", arguments.output), ("--html", arguments.html)):
-        if name is not None:
-            _check_output(Path(name), option)
+    _check_outputs(arguments, "output", "html")
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
-    decoding = {name: getattr(arguments, name) for name in ("batch_size", "max_new_tokens", "raw")}
+    decoding = _given(arguments, "batch_size", "max_new_tokens", "raw")
     found = audit(model, tokenizer, items, progress=_progress(), **decoding)
-    names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
     if arguments.output is not None:
-        text = json.dumps(found.as_dict(arguments.examples) | names, indent=2, ensure_ascii=False)
+        facts = found.as_dict(arguments.examples) | _given(arguments, "base", "adapter", "data")
+        text = json.dumps(facts, indent=2, ensure_ascii=False)
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
-        write(audit_page(found, title=title, examples=arguments.examples), arguments.html)
+        write(found.page(title, arguments.examples), arguments.html)
     _say(found.format())
-    written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
-    if written:
-        _say(f"Written: {', '.join(written)}")
+    _say_written(arguments.output, arguments.html)
     return 0
 
 
 def trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
     from .data.files import read_prompts
+    from .inference.evaluation import trace
     from .inference.pages import trace_page, write
     from .inference.records import json_lines
-    from .inference.tracing import trace
 
-    files = {"--html": arguments.html, "--json": None if arguments.json == "-" else arguments.json}
-    for option, file in files.items():
-        if file is not None:
-            _check_output(Path(file), option)
+    _check_outputs(arguments, "html", "json")
     prompts = [*arguments.prompt, *([] if arguments.prompts is None else read_prompts(arguments.prompts))]
     if not prompts:
         before = "" if arguments.json is None else " before `--json`, which takes a FILE"
         raise ValueError(f"There is no prompt. Write one{before}, or use `--prompts FILE`.")
     model, tokenizer = _load(arguments)
     # For a file what the base would have said is worth a forward pass; the text shows the calculator's part alone.
-    options = {} if arguments.html is None and arguments.json is None else {"base": True}
-    given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
-    found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
-    texts = [one.record for one in found]
+    to_file = not (arguments.html is None and arguments.json is None)
+    options = _given(arguments, "raw", "max_new_tokens") | ({"base": True} if to_file else {})
+    found = [trace(model, tokenizer, prompt, **options) for prompt in prompts]
+    texts = [one.record for one in found if one.record is not None]
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
     if arguments.json == "-":
         _say(json_lines(texts, prompts=True).removesuffix("\n"))
-    elif arguments.json is not None:
+        _say_written(arguments.html, file=sys.stderr)
+        return 0
+    if arguments.json is not None:
         Path(arguments.json).write_text(json_lines(texts, prompts=True), encoding="utf-8")
-    if not options:
+    if not to_file:
         _say("\n\n".join(one.format() for one in found))
-    if written := [f"`{file}`" for file in files.values() if file is not None]:
-        print(f"Written: {', '.join(written)}", file=sys.stderr if arguments.json == "-" else sys.stdout)
+    _say_written(arguments.html, arguments.json)
     return 0
 
 
 def chat(arguments: argparse.Namespace) -> int:
     """`peft-igc chat`."""
-    import shutil
-
     from .inference.chat import Chat
 
     model, tokenizer = _load(arguments)
-    notes = 40
-    width = max(shutil.get_terminal_size((100, 24)).columns - notes - 4, 20)  # 4: the line between, and one free
-    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens, width=width, notes=notes)
+    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens)
     if sys.stdin.isatty():
         _say("Write a message. /help shows the commands, /quit ends.")
     chat.run(_lines())
@@ -261,14 +230,13 @@ def check(arguments: argparse.Namespace) -> int:
 
 def convert(arguments: argparse.Namespace) -> int:
     """`peft-igc convert`."""
-    from .inference.loading import check_adapter_folder
+    from .inference.loading import find_adapter
     from .tuner.saving.conversion import convert
 
-    for name in arguments.adapters:
-        check_adapter_folder(Path(name))
+    folders = [find_adapter(name) for name in arguments.adapters]  # all of them, before one is changed
     tokenizer = None if arguments.tokenizer is None else _tokenizer(arguments.tokenizer)
-    for name in arguments.adapters:
-        done = convert(Path(name).expanduser(), tokenizer)
+    for name, folder in zip(arguments.adapters, folders, strict=True):
+        done = convert(folder, tokenizer)
         _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
     return 0
 
@@ -301,36 +269,31 @@ def _tokenizer(name: str) -> Any:
 
 def annotate(arguments: argparse.Namespace) -> int:
     """`peft-igc annotate`."""
-    import torch
-
     from .annotation.self_annotation import Settings, annotate, report_path, write
     from .data.files import read_rows
     from .inference.loading import load_base
 
     output = Path(arguments.output)
-    _check_output(output)
+    _check_outputs(arguments, "output")
     if output.resolve() == Path(arguments.data).resolve():
         raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
-    names = (field.name for field in dataclasses.fields(Settings))
-    settings = Settings(**{name: getattr(arguments, name) for name in names})
+    settings = Settings(**_given(arguments, *(field.name for field in dataclasses.fields(Settings))))
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    annotated = annotate(rows, model, tokenizer, settings, progress=_progress())
-    facts = {"model": arguments.model, "data": arguments.data, "settings": dataclasses.asdict(settings)}
-    write(annotated, output, facts)
+    annotated = annotate(rows, model.to(_device(None)), tokenizer, settings, progress=_progress())
+    write(annotated, output, _given(arguments, "model", "data") | {"settings": dataclasses.asdict(settings)})
     _say(annotated.report.format())
-    _say(f"Written: `{output}`, `{report_path(output)}`")
+    _say_written(output, report_path(output))
     return 0
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Loads the model that the arguments name, on the device that they name, and its tokenizer."""
-    from .inference.loading import check_adapter_folder, load_adapter, load_base
+    from .inference.loading import find_adapter, load_adapter, load_base
 
     device = _device(arguments.device)
     if arguments.adapter is not None:
-        check_adapter_folder(arguments.adapter)  # before a large base is loaded
+        find_adapter(arguments.adapter)  # before a large base is loaded
     model, tokenizer = load_base(arguments.base, arguments.dtype)
     if arguments.adapter is not None:
         model = load_adapter(model, arguments.adapter)
@@ -351,12 +314,21 @@ def _device(name: str | None) -> str:
     return name
 
 
-def _check_output(path: Path, option: str = "--output") -> None:
-    """Refuses an output file that cannot be written, before the work is done."""
-    if path.is_dir():
-        raise ValueError(f"`{option} {path}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"The folder `{path.parent}` of `{option} {path}` does not exist. Make it first.")
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Some of the arguments by name."""
+    return {name: getattr(arguments, name) for name in names}
+
+
+def _check_outputs(arguments: argparse.Namespace, *options: str) -> None:
+    """Refuses output files that cannot be written, before the work is done; `-` is the terminal."""
+    for option, name in _given(arguments, *options).items():
+        if name in (None, "-"):
+            continue
+        path, shown = Path(name), f"--{option} {name}"
+        if path.is_dir():
+            raise ValueError(f"`{shown}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"The folder `{path.parent}` of `{shown}` does not exist. Make it first.")
 
 
 def _progress() -> Callable[[int, int], None]:
@@ -378,3 +350,9 @@ def _progress() -> Callable[[int, int], None]:
 def _say(text: str) -> None:
     """Prints a line and flushes it, so that a pipe shows it at once."""
     print(text, flush=True)
+
+
+def _say_written(*names: Any, file: Any = None) -> None:
+    """Names the files that were written, those that are not None."""
+    if written := [f"`{name}`" for name in names if name is not None]:
+        print(f"Written: {', '.join(written)}", file=file, flush=True)

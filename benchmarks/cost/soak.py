@@ -46,11 +46,11 @@ from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import Call, Generation, observing
-from peft_igc.tuner.state.text_state import StaticText, TextState
+from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
-KINDS = (TextState, StaticText, Call, Generation, Cache)
+KINDS = (TextState, Call, Generation, Cache)
 TENSORS = 16  # tables that libraries make on first use
 HEAP, RESIDENT = 2 * 2**20, 64 * 2**20  # bytes
 TIES = 0.005  # of the answers

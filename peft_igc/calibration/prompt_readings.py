@@ -9,8 +9,8 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,24 +27,16 @@ from ..tuner.steps import Step, Writing
 
 __all__ = ["TEMPERATURES", "PromptReading", "read_prompts", "read_results"]
 
-Found = TypeVar("Found")
-
 # Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
 TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
 
 
 class PromptReading(NamedTuple):
-    """What the calculator reads at the last anchor of a prompt.
+    """What the calculator reads at the last anchor of a prompt."""
 
-    Attributes:
-        result: what it would write with `confidence=0`; None if it would be silent.
-        by_rule: whether the text alone decides, so that no confidence refuses it.
-        probabilities: of the reading, for each of `TEMPERATURES`.
-    """
-
-    result: str | None
-    by_rule: bool
-    probabilities: tuple[float, ...]
+    result: str | None  # what it would write with `confidence=0`; None if it would be silent
+    by_rule: bool  # whether the text alone decides, so that no confidence refuses it
+    probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
 
     def is_right(self, target: str | None) -> bool:
         """Whether what would be written is the target; a target of None asks for silence."""
@@ -74,15 +66,17 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
     config = _config(model)
     own = config.confidence, config.temperature
     config.confidence, config.temperature = 0.0, 1.0
-
-    def readings(step: Step | None, n: int) -> list[PromptReading]:
-        rows = zip(_results(step, n), _decisions(step, n), _chances(step, n), strict=True)
-        return [PromptReading(result, bool(one and one.said.is_final), chances) for result, one, chances in rows]
-
+    found = [PromptReading(None, False, (0.0,) * len(TEMPERATURES))] * len(prompts)
     try:
-        return _read(model, tokenizer, prompts, batch_size, readings)
+        for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw=False):
+            decisions = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
+            final = [one is not None and one.said.is_final for one in decisions]
+            made = map(PromptReading, _results(step), final, _chances(step, decisions))
+            for at, reading in zip(chosen, made, strict=True):
+                found[at] = reading
     finally:
         config.confidence, config.temperature = own
+    return found
 
 
 def read_results(
@@ -93,7 +87,11 @@ def read_results(
     Arguments and errors as of `read_prompts`; with `raw`, prompts are plain texts.
     """
     _config(model)
-    return _read(model, tokenizer, prompts, batch_size, _results, raw)
+    found: list[str | None] = [None] * len(prompts)
+    for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw):
+        for at, result in zip(chosen, _results(step), strict=True):
+            found[at] = result
+    return found
 
 
 def _config(model: Any) -> IGCConfig:
@@ -104,37 +102,23 @@ def _config(model: Any) -> IGCConfig:
     return config
 
 
-@torch.no_grad()
-def _read(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[str],
-    batch_size: int,
-    of: Callable[[Step | None, int], list[Found]],
-    raw: bool = False,
-) -> list[Found]:
-    """For each prompt what `of` finds in the step of its batch; the number is that of the prompts in the batch."""
-    rows, found = prompt_tokens(tokenizer, prompts, raw), dict[int, Found]()
-    with eval_mode(model):
-        for chosen in batches_of(rows, batch_size):
-            batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
-            found.update(zip(chosen, of(_step_of(model, batch), len(chosen)), strict=True))
-    return [found[at] for at in range(len(found))]
-
-
-def _step_of(model: Any, batch: dict[str, torch.Tensor]) -> Step | None:
-    """The step of a pass that ends after it; None if no text has an anchor."""
+def _steps(
+    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, raw: bool
+) -> Iterator[tuple[list[int], Step]]:
+    """The indices of the prompts in each batch that has an anchor, and the step of a pass that ends after it."""
 
     def watch(seen: Step | Writing) -> None:
         if isinstance(seen, Step):
             raise _Read(seen)
 
-    with observing(watch):
+    rows = prompt_tokens(tokenizer, prompts, raw)
+    for chosen in batches_of(rows, batch_size):
+        batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
         try:
-            model(**batch, use_cache=False, logits_to_keep=1)
+            with eval_mode(model), torch.no_grad(), observing(watch):
+                model(**batch, use_cache=False, logits_to_keep=1)
         except _Read as read:
-            return read.step
-    return None
+            yield chosen, read.step
 
 
 def _last(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
@@ -143,10 +127,8 @@ def _last(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(len(at), device=at.device), at
 
 
-def _results(step: Step | None, rows: int) -> list[str | None]:
+def _results(step: Step) -> list[str | None]:
     """The result at the last anchor of each row; None where the status is not ok."""
-    if step is None:
-        return [None] * rows
     at = _last(step)
     speaks = step.result.status[at] == int(Status.OK)  # [B]
     numbers = (x[at][speaks] for x in (step.result.digits, step.result.sign, step.result.scale))
@@ -154,21 +136,14 @@ def _results(step: Step | None, rows: int) -> list[str | None]:
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
-def _decisions(step: Step | None, rows: int) -> list[Decision | None]:
-    """What was decided on the host at the last anchor of each row."""
-    if step is None:
-        return [None] * rows
-    return [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
-
-
-def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
+def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
-    The step was read at a temperature of 1.
+    The step was read at a temperature of 1, and `decisions` are those at the last anchors.
     """
-    if step is None or step.reading is None:
-        return [(0.0,) * len(TEMPERATURES)] * rows
-    found, decisions = [], _decisions(step, rows)
+    if step.reading is None:
+        return [(0.0,) * len(TEMPERATURES)] * len(decisions)
+    found = []
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):

@@ -1,38 +1,132 @@
 """`peft-igc calibrate`: a temperature and a threshold for texts of yours, saved with the adapter.
 
 In: a model with an adapter, and items `{"prompt", "target"}`; a target of null asks for silence. Out: the config of
-the adapter with `temperature` and `confidence`, a record of how they were found, and a plot of the operating curve.
-Half of the items fit the temperature and choose the threshold; the curve of the other half is reported.
+the adapter with `temperature`, with which the probability of a reading is how often it is right, and `confidence`, the
+smallest threshold that keeps wrong answers below a share; a record of how they were found, and a plot of the operating
+curve. Half of the items fit the temperature and choose the threshold; the curve of the other half is reported. Rules
+alone decide some prompts, which no threshold silences. Which reading is the most probable one does not change.
 Try it: `pytest tests/calibration/test_calibrate.py`
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from peft.utils import CONFIG_NAME
 
-from .operating_curve import OperatingPoint, choose_confidence, draw_curve, fit_temperature, operating_curve
-from .prompt_readings import read_prompts
+from .prompt_readings import TEMPERATURES, PromptReading, read_prompts
 
 
-__all__ = ["CURVE", "RECORD", "Calibration", "calibrate", "check_items", "save_calibration"]
+__all__ = ["CURVE", "RECORD", "THRESHOLDS", "Calibration", "OperatingPoint", "calibrate", "check_items"]
+__all__ += ["choose_confidence", "draw_curve", "fit_temperature", "operating_curve", "save_calibration"]
 
 RECORD, CURVE = "calibration.json", "operating_curve.png"
+_LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm
+
+THRESHOLDS = (
+    0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995,
+    0.9975, 0.999, 0.9995, 0.9999,
+)  # fmt: skip
+
+
+def fit_temperature(
+    readings: Sequence[PromptReading], targets: Sequence[str | None]
+) -> tuple[float, dict[str, float | int]]:
+    """The temperature, and the negative log-likelihood in nats per prompt with it and without.
+
+    Args:
+        readings: of held-out prompts.
+        targets: the result that answers each prompt, or None if the calculator should be silent.
+
+    Returns:
+        The temperature, and `{"n", "right", "nats_before", "nats_after"}` of the prompts that were used. 1.0 if there
+        are none.
+    """
+    pairs = zip(readings, targets, strict=True)
+    used = [(one, one.is_right(target)) for one, target in pairs if one.result is not None and not one.by_rule]
+    if not used:
+        return 1.0, {"n": 0, "right": 0, "nats_before": 0.0, "nats_after": 0.0}
+    nats = []
+    for index in range(len(TEMPERATURES)):
+        chances = [min(max(one.probabilities[index], _LEAST), 1 - _LEAST) for one, _ in used]
+        logs = (-math.log(p if hit else 1 - p) for p, (_, hit) in zip(chances, used, strict=True))
+        nats.append(sum(logs) / len(used))
+    best = min(range(len(nats)), key=nats.__getitem__)
+    right = sum(hit for _, hit in used)
+    found = {"n": len(used), "right": right, "nats_before": nats[TEMPERATURES.index(1.0)], "nats_after": nats[best]}
+    return TEMPERATURES[best], found
+
+
+class OperatingPoint(NamedTuple):
+    """Numbers of prompts that are answered with their target, with anything else, or not, with one threshold."""
+
+    confidence: float
+    right: int
+    wrong: int
+    silent: int
+
+
+def operating_curve(
+    readings: Sequence[PromptReading], targets: Sequence[str | None], temperature: float
+) -> list[OperatingPoint]:
+    """A point for each of `THRESHOLDS`; arguments as in `fit_temperature`."""
+    index, pairs, points = TEMPERATURES.index(temperature), list(zip(readings, targets, strict=True)), []
+    for threshold in THRESHOLDS:
+        answered = [
+            one.is_right(target)
+            for one, target in pairs
+            if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold)
+        ]
+        right = sum(answered)
+        points.append(OperatingPoint(threshold, right, len(answered) - right, len(readings) - len(answered)))
+    return points
+
+
+def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float, least: float = 0.0) -> OperatingPoint:
+    """The first point from the threshold `least` on whose wrong answers are at most this share of all prompts.
+
+    Wrong answers that no threshold silences do not count: they would drive it up in vain, and silence right ones.
+
+    Raises:
+        ValueError: `least` is above all thresholds.
+    """
+    if least > (last := curve[-1].confidence):
+        raise ValueError(f"A least threshold of {least:g} is above {last:g}, the last one of the curve. Lower it.")
+    most = curve[-1].wrong + most_wrong * sum(curve[0][1:])
+    return next(point for point in curve if point.confidence >= least and point.wrong <= most)
+
+
+def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:
+    """Plots curves, by the names of their sets of prompts, side by side, with a line at the chosen threshold."""
+    # Imported here, without `pyplot`, whose state belongs to the caller.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(curves), 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    places = range(len(THRESHOLDS))
+    for axis, (name, curve) in zip(axes, curves.items(), strict=True):
+        total = max(sum(curve[0][1:]), 1)
+        for field, colour in (("right", "tab:green"), ("wrong", "tab:red"), ("silent", "tab:gray")):
+            shares = [100 * getattr(point, field) / total for point in curve]
+            axis.plot(places, shares, color=colour, label=field)
+        at = sum(threshold < chosen for threshold in THRESHOLDS)
+        axis.axvline(min(at, len(THRESHOLDS) - 1), color="black", linewidth=0.8, linestyle="--")
+        shown = range(0, len(THRESHOLDS), 3)
+        axis.set_xticks(list(shown), [f"{THRESHOLDS[place]:g}" for place in shown], rotation=60)
+        axis.set(title=f"{name} ({total:,})", xlabel="confidence", ylabel="per cent", ylim=(-2, 102))
+    axes[0].legend()
+    figure.savefig(path, dpi=120)
 
 
 class Calibration(NamedTuple):
-    """What was fitted, and what it gives.
-
-    Attributes:
-        temperature, confidence: for the adapter's config.
-        fit: of `fit_temperature`.
-        fitted: operating curve of the items that were fitted.
-        tested: of the others.
-    """
+    """Temperature and confidence for the adapter's config, the result of `fit_temperature`, and the operating curves
+    of the items that were fitted and of the others."""
 
     temperature: float
     confidence: float
@@ -99,10 +193,7 @@ def calibrate(
 def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str, Any]) -> None:
     """Writes temperature and confidence into the saved config of an adapter, with the record and the plot next to it.
 
-    Args:
-        found: of `calibrate`.
-        folder: of the adapter.
-        facts: what else the record says, such as the name of the texts.
+    `facts` is what else the record says, such as the name of the texts.
     """
     folder = Path(folder)
     path = folder / CONFIG_NAME

@@ -1,7 +1,7 @@
 """`peft-igc sft`: supervised fine-tuning from a YAML file or the command line, as with `trl sft`.
 
-* `arguments`: the arguments about the calculator; `parser`: the parser of all arguments and their help page;
-  `defaults`: values for those that were left out.
+* `arguments`: the arguments about the calculator; `parser`: the parser of all arguments, their help page,
+  and values for those that were left out.
 * `datasets`: datasets loaded and brought into one form; `sources`: the lines that their rows come from.
 * `models`: the base, the calculator and the LoRA, new or saved.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.

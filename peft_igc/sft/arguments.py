@@ -163,34 +163,23 @@ class IGCArguments:
 
 
 class Parsed(NamedTuple):
-    """A parsed command line.
+    """A parsed command line."""
 
-    Attributes:
-        script, model, mixture: TRL's `ScriptArguments`, `ModelConfig` and `DatasetMixtureConfig`.
-        training: The `IGCSFTConfig`.
-        igc: The `IGCArguments`.
-        launch: Arguments of `accelerate launch`, from the YAML file and the command line.
-    """
-
-    script: Any
+    script: Any  # TRL's `ScriptArguments`
     training: IGCSFTConfig
-    model: Any
-    mixture: Any
+    model: Any  # TRL's `ModelConfig`
+    mixture: Any  # TRL's `DatasetMixtureConfig`
     igc: IGCArguments
-    launch: list[str]
+    launch: list[str]  # arguments of `accelerate launch`, from the YAML file and the command line
 
 
 def check(parsed: Parsed) -> None:
-    """Refuses arguments that contradict each other or have no effect.
-
-    An argument counts as given if its value is not its default.
-
-    Raises:
-        ValueError: The message names the argument and the cure.
-    """
+    """Refuses arguments that contradict each other or have no effect. Here one is given if it is not its default."""
     model, arguments = parsed.model, parsed.igc
     adapter = arguments.igc_adapter
-    given = sorted(name for part in (parsed.training, model, arguments) for name in _changed(part))
+    parts = (parsed.training, model, arguments)
+    fields = ((part, f) for part in parts for f in dataclasses.fields(part) if f.name.startswith(("igc_", *_LORA)))
+    given = sorted(f.name for part, f in fields if getattr(part, f.name) != f.default)
     if model.use_peft:
         raise ValueError(f"`use_peft` is not used here. Set `igc_adapter` to one of {', '.join(ADAPTERS)}.")
     if not arguments.has_lora and (names := [name for name in given if name.startswith(_LORA)]):
@@ -231,22 +220,8 @@ def check(parsed: Parsed) -> None:
             raise ValueError(f"`{name}` is given, but has no effect {reason}")
 
 
-def _changed(part: Any) -> list[str]:
-    """Names of the fields about the calculator or a LoRA whose values are not their defaults."""
-    fields = [f for f in dataclasses.fields(part) if f.name.startswith(("igc_", *_LORA))]
-    return [f.name for f in fields if getattr(part, f.name) != f.default]
-
-
 def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
-    """The config of the calculator that the arguments describe.
-
-    Args:
-        arguments: The parsed arguments.
-        tokenizer: The tokenizer of the base model.
-
-    Raises:
-        ValueError: As `IGCConfig.from_tokenizer`.
-    """
+    """The config of the calculator that the arguments describe, for the tokenizer of the base model."""
     named = {f.name for f in dataclasses.fields(IGCConfig)} - _NOT_GIVEN - {"anchors"}
     given = {
         f.name.removeprefix("igc_"): getattr(arguments, f.name)

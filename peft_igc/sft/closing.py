@@ -1,11 +1,10 @@
 """The closing evaluation of `peft-igc sft`: rows held out of the training, and what the trained calculator does there.
 
-Before the training, annotated rows are held out, and labels that teach nothing are refused. Rows of a test set are
-preferred; generated rows are continued, so that the trained ones do not depend on how many are held out; of other data
-a tenth at most is taken away. Afterwards a `Closing` has the number of calculations that were read right, wrong, or
-not at all, of refusals at which the calculator was not silent, and of whole answers that are right with the calculator
-and without it. Every share has its interval, so few rows are judged, too. Nothing is trained here.
-Try it: `pytest tests/sft/test_closing.py tests/sft/test_held_out.py`
+Before the training, annotated rows are held out, and labels that teach nothing are refused. Afterwards a `Closing` has
+the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
+silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
+rows are judged, too. Nothing is trained here.
+Try it: `pytest tests/sft/test_closing.py`
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
@@ -36,22 +35,13 @@ from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.steps import Step, Writing
+from ..tuner.steps import Step
 from .arguments import Parsed
 from .datasets import CHAT_PAIR, PAIR, generated_rows
 
 
-__all__ = [
-    "FILE_NAME",
-    "Closing",
-    "check_annotated",
-    "close",
-    "describe",
-    "evaluate_closing",
-    "held_out_batches",
-    "hold_out",
-    "learned_nothing",
-]
+__all__ = ["FILE_NAME", "Closing", "check_annotated", "close", "describe", "evaluate_closing", "held_out_batches"]
+__all__ += ["hold_out", "learned_nothing"]
 
 logger = get_logger(__name__)
 
@@ -65,17 +55,10 @@ GOOD = 0.9  # part of the answers that a base may have right by itself, so that 
 
 # ------------------------------------------------------------------------------------------ before the training
 def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conversational: bool) -> tuple[Any, Any]:
-    """Chooses `igc_held_out` annotated rows, or fewer where there are few.
+    """The training set without `igc_held_out` annotated rows, or fewer where there are few, and these rows, or None.
 
-    Args:
-        train: The training set.
-        test: The test set, or None.
-        parsed: The parsed arguments.
-        generated_alone: Whether the training set consists of generated rows only.
-        conversational: Whether these are messages.
-
-    Returns:
-        The training set without these rows, and these rows; None instead of them if there are none.
+    Rows of a test set are preferred. Generated rows alone are continued, so that the trained ones do not depend on how
+    many are held out. Of other data a tenth at most is taken away.
     """
     source, wanted, seed = train if test is None else test, parsed.igc.igc_held_out, parsed.training.seed
     if not wanted or isinstance(source, dict) or not hasattr(source, "__len__"):
@@ -95,23 +78,15 @@ def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conve
 
 
 def check_annotated(train: Any, parsed: Parsed) -> None:
-    """Refuses training rows that teach a new calculator nothing.
-
-    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or a LoRA.
-    """
+    """Refuses rows that teach a new calculator nothing; with a saved one they train its writing, or a LoRA."""
     names = train.column_names
     if names is None or parsed.igc.igc_init_from is not None or not parsed.training.igc_loss_weight:
         return
     if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
         return
-    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
-    cure = (
-        f"Probably meant: {', '.join(meant)}; rename the columns."
-        if meant
-        else (
-            "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
-        )
-    )
+    cure = "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+    if meant := [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]:
+        cure = f"Probably meant: {', '.join(meant)}; rename the columns."
     raise ValueError(
         f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
         f"read nothing. {cure}"
@@ -136,55 +111,38 @@ def describe(train: Any, config: IGCConfig, parsed: Parsed) -> None:
 # ------------------------------------------------------------------------------------------ after the training
 @dataclass(frozen=True)
 class Closing:
-    """Counts over held-out rows.
-
-    Args:
-        rows: Number of rows.
-        asked: Number of calculations that the labels ask for.
-        read: Of these, the ones with the labelled result.
-        misread: Of these, the ones with another result, which would be written.
-        refusals: Number of steps at which the labels ask for silence.
-        spoken: Of these, the ones at which the calculator would have written a result.
-        answers: Number of rows whose whole answer was generated.
-        right: Of these, the ones with exactly the row's answer.
-        right_without: The same with the calculator switched off.
-        unanswered: Why no answer was generated, or None.
-    """
+    """Counts over held-out rows."""
 
     rows: int
-    asked: int = 0
-    read: int = 0
-    misread: int = 0
-    refusals: int = 0
-    spoken: int = 0
-    answers: int = 0
-    right: int = 0
-    right_without: int = 0
-    unanswered: str | None = None
+    asked: int = 0  # calculations that the labels ask for
+    read: int = 0  # of these, the ones with the labelled result
+    misread: int = 0  # of these, the ones with another result, which would be written
+    refusals: int = 0  # steps at which the labels ask for silence
+    spoken: int = 0  # of these, the ones at which the calculator would have written a result
+    answers: int = 0  # rows whose whole answer was generated
+    right: int = 0  # of these, the ones with exactly the row's answer
+    right_without: int = 0  # the same with the calculator switched off
+    unanswered: str | None = None  # why no answer was generated
 
     def format(self) -> str:
         """The counts, in up to four lines."""
         lines = [f"Closing evaluation of {self.rows:,} rows that were held out:"]
         if self.asked:
-            silent = self.asked - self.read - self.misread
-            sure = _shown(self.read, self.asked)
-            others = f"{self.misread} wrong, {silent} not at all"
-            lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {others}")
+            right = f"{self.read} of {self.asked} calculations are read right {_shown(self.read, self.asked)}"
+            lines.append(f"  {right}, {self.misread} wrong, {self.asked - self.read - self.misread} not at all")
         if self.refusals:
             lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
         if self.answers:
-            without = f"without the calculator {self.right_without}"
-            sure = _shown(self.right, self.answers)
-            lines.append(f"  {self.right} of {self.answers} whole answers are right {sure}, {without}")
+            right = f"{self.right} of {self.answers} whole answers are right {_shown(self.right, self.answers)}"
+            lines.append(f"  {right}, without the calculator {self.right_without}")
         elif self.unanswered:
             lines.append(f"  no answer was generated: {self.unanswered}")
         return "\n".join(lines)
 
     def failure(self) -> str | None:
-        """What was not learned, with a cure; None if both parts are better than the base, which reads nothing.
+        """What was not learned, with a cure; None if reading and answers are better than the base's.
 
-        The answers are better if the share of right ones without the calculator is below the interval of those with
-        it. A base that has nearly all of them right itself cannot be bettered.
+        Answers are if the share of right ones without the calculator is below the interval of those with it.
         """
         if self.asked and (not self.read or self.read < LEAST_READ * self.asked):
             return (
@@ -216,12 +174,9 @@ def _shown(count: int, of: int, what: str = "") -> str:
 
 
 def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) -> Closing:
-    """Evaluates the calculator of a trainer, in this process alone. The model is in eval mode meanwhile.
+    """Evaluates the calculator of a trainer, whose model is not sharded, in this process alone.
 
-    Args:
-        trainer: An `IGCTrainer` whose model is not sharded.
-        rows: A `datasets.Dataset` with operand columns, not tokenized.
-        batches: Those of `held_out_batches`, if they were made before.
+    `rows` is a dataset with operand columns, not tokenized; `batches` those of `held_out_batches`, if made before.
     """
     model = trainer.model
     config = active_config(model)
@@ -236,15 +191,7 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
 
 
 def held_out_batches(trainer: Any, rows: Any) -> Batches:
-    """The batches of held-out rows. Made before the training, they show faulty rows by then.
-
-    Args:
-        trainer: An `IGCTrainer`.
-        rows: As for `evaluate_closing`.
-
-    Raises:
-        TypeError, ValueError: As of `RowCheck` and `IGCDataCollator`.
-    """
+    """The batches of held-out rows. Made before the training, they show faulty rows by then."""
     prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
     made = []
     for start in range(0, len(prepared), BATCH_SIZE):
@@ -257,15 +204,9 @@ def _read(model: Any, batches: Batches) -> dict[str, int]:
     """What the calculator reads at the anchors of rows, compared with their labels."""
     counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
     for batch in batches:
-        batch = {name: value.to(model.device) for name, value in batch.items()}
         seen: list[Step] = []
-
-        def keep(event: Step | Writing, seen: list[Step] = seen) -> None:
-            if isinstance(event, Step):
-                seen.append(event)
-
-        with observing(keep):
-            read_alone(model, batch)
+        with observing(seen.append):  # the pass ends before anything is written
+            read_alone(model, {name: value.to(model.device) for name, value in batch.items()})
         for name, count in _compared(seen[0], batch).items():
             counts[name] += count
     return counts
@@ -274,12 +215,10 @@ def _read(model: Any, batches: Batches) -> dict[str, int]:
 def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Counts of one batch: its steps' results against its labels."""
     digits, sign, status, scale = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A], [B, A]
-    compared = ("operator", "result", "result_sign", "result_status", "result_scale")
-    labels = {name: batch[f"igc_{name}"].cpu() for name in compared}
-    known = (batch["igc_anchors"].cpu() >= 0) & (labels["operator"] != IGNORE)  # [B, A]
-    asked = known & (labels["result_status"] == int(Status.OK))
-    spoken = status == int(Status.OK)
-    same = (digits == labels["result"]).all(-1) & (sign == labels["result_sign"]) & (scale == labels["result_scale"])
+    known = (batch["igc_anchors"] >= 0) & (batch["igc_operator"] != IGNORE)  # [B, A]
+    asked, spoken = known & (batch["igc_result_status"] == int(Status.OK)), status == int(Status.OK)
+    same = (digits == batch["igc_result"]).all(-1)
+    same &= (sign == batch["igc_result_sign"]) & (scale == batch["igc_result_scale"])
     found = {
         "asked": asked,
         "read": asked & spoken & same,
@@ -300,13 +239,8 @@ def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
     """Whole answers to rows that ask for a calculation, with the calculator and without it."""
     if not len(rows):
         return {"unanswered": "no held-out row asks for a calculation"}
-    questions = ExactMatch(
-        trainer._tokenizer,
-        rows=len(rows),
-        max_new_tokens=trainer.args.igc_exact_match_tokens,
-        batch_size=BATCH_SIZE,
-        chat_template=trainer.chat_template,
-    )
+    sizes = {"max_new_tokens": trainer.args.igc_exact_match_tokens, "batch_size": BATCH_SIZE}
+    questions = ExactMatch(trainer._tokenizer, rows=len(rows), chat_template=trainer.chat_template, **sizes)
     try:
         asked, _ = questions.draw(model, rows)
     except ValueError as error:  # no row has a question, or nothing ends an answer

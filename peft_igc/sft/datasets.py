@@ -41,37 +41,40 @@ MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstratio
 def generated_rows(
     arguments: IGCArguments, seed: int, form: str, excluded: Sequence[Mapping[str, Any]] | None = None, **changes: Any
 ) -> ArithmeticRows:
-    """The stream of the package's own arithmetic.
+    """The stream of the package's own arithmetic. Equal seeds give equal rows.
 
-    No calculation of `excluded` occurs, except in BIG-bench's one-digit subtasks, which are complete sets.
+    Without a calculator, the rows are those of the calculator that a LoRA is compared with.
 
     Args:
-        arguments: The parsed arguments. Without a calculator, the rows are those of the calculator that a LoRA is
-            compared with.
-        seed: Seed of the stream; equal seeds give equal rows.
+        arguments: The parsed arguments.
+        seed: Seed of the stream.
         form: `CHAT` or `CHAT_PAIR` for messages, any other for plain strings.
-        excluded: Test items. None: `bigbench_test_set(200)`.
+        excluded: Test items, whose calculations do not occur, except those of BIG-bench's one-digit subtasks, which
+            are complete sets. None: `bigbench_test_set(200)`.
         changes: Arguments of `ArithmeticRows` that differ.
     """
-    digits, result = arguments.igc_num_digits, arguments.igc_result_digits
-    digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
-    most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
-    # Rows of functions have a stream of their own, `data.functions`.
-    operations = tuple(one for one in arguments.igc_operations or "+-*/" if not one.isalpha())
-    most_operands = (8 if arguments.igc_max_operands is None else arguments.igc_max_operands) if with_tokens else 2
-    rounding: Any = arguments.igc_rounding or "refuse"
-    limits = Limits(digits, digits if result is None else result, most_operands, operations, with_tokens, rounding)
-    mixture = arguments.mixture
+    limits, most = _limits(arguments), arguments.igc_generated_max_digits
+    with_tokens = arguments.igc_interface == "tokens"
     options: dict[str, Any] = {
-        "max_digits": min(MAX_DIGITS, digits) if most is None else most,
-        "mixture": mixture,
+        "max_digits": min(MAX_DIGITS, limits.digits) if most is None else most,
+        "mixture": arguments.mixture,
         # The few phrasings have no everyday ones.
-        "wording": TRAINING if with_tokens or mixture.casual else FEW,
+        "wording": TRAINING if with_tokens or arguments.mixture.casual else FEW,
         "conversational": form in (CHAT, CHAT_PAIR),
         "distinct": True,
         "exclude": bigbench_test_set(200) if excluded is None else excluded,
     }
     return ArithmeticRows(seed, limits=limits, **(options | changes))
+
+
+def _limits(arguments: IGCArguments) -> Limits:
+    """What the calculator supports; rows of functions have a stream of their own, `data.functions`."""
+    with_tokens = arguments.igc_interface == "tokens"
+    digits = arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"]
+    operations = tuple(one for one in arguments.igc_operations or "+-*/" if not one.isalpha())
+    operands = (arguments.igc_max_operands or 8) if with_tokens else 2
+    rounding: Any = arguments.igc_rounding or "refuse"
+    return Limits(digits, arguments.igc_result_digits or digits, operands, operations, with_tokens, rounding)
 
 
 def rows_of_writing(
@@ -81,13 +84,8 @@ def rows_of_writing(
     rows: Iterable[dict[str, Any]],
     excluded: Sequence[Mapping[str, Any]] | None,
 ) -> list[dict[str, Any]]:
-    """Generated rows with a result for the second stage: the first ones of `rows`, as many with longer numbers, and
-    some that have all leading digits.
-
-    Args:
-        arguments, seed, excluded: As in `generated_rows`.
-        stage: The settings of the stage.
-        rows: Generated rows of the first stage.
+    """Generated rows with a result for the second stage: the first ones of `rows`, those of the first stage, as many
+    with longer numbers, and some that have all leading digits. Other arguments as in `generated_rows`.
     """
     half = (stage.rows - stage.covering) // 2
     found = [row for row in rows if has_number(row["igc_result"])][:half]
@@ -95,8 +93,7 @@ def rows_of_writing(
     silent = dict.fromkeys(without, 0.0)  # most texts by many hands have no long numbers
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
-    digits = arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"]
-    most = min(stage.max_digits, digits)
+    most = min(stage.max_digits, _limits(arguments).digits)
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
@@ -109,10 +106,8 @@ def load_corpora(
 ) -> tuple[Any, Any]:
     """The training set and the test set, which is None unless `eval_strategy` needs one.
 
-    Args:
-        parsed: The parsed arguments. Generated rows are added whole, whatever the fractions of the mixture.
-        conversational: Whether generated rows are messages if there is no other data.
-        excluded: Test items whose calculations generated rows do not have; None: as in `generated_rows`.
+    Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
+    Without other data they are messages, if `conversational`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
@@ -122,11 +117,11 @@ def load_corpora(
     if script.dataset_name and mixture.datasets:
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
     if script.dataset_streaming if script.dataset_name else mixture.streaming:
-        for name, is_set in (
-            ("igc_generated_rows", arguments.igc_generated_rows > 0),
-            ("test_split_size", mixture.test_split_size is not None),
+        for name, value in (
+            ("igc_generated_rows", arguments.igc_generated_rows or None),
+            ("test_split_size", mixture.test_split_size),
         ):
-            if is_set:
+            if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
     parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
     if arguments.igc_generated_rows:
@@ -145,9 +140,7 @@ def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]
     """The training set of checked parts, and the test set if an evaluation needs one."""
     training, mixture = parsed.training, parsed.mixture
     for name, part in parts.items():
-        _check_form(name, part, training.dataset_text_field)
-        if parsed.igc.has_igc:
-            _check_spelling(name, part)
+        _check_columns(name, part, training.dataset_text_field, parsed.igc.has_igc)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
     train = join(parts, training.assistant_only_loss)
@@ -177,10 +170,7 @@ def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
 
 
 def _mixed(mixture: Any) -> dict[str, Any]:
-    """The datasets of `datasets` by name, each cut to its fraction.
-
-    TRL's `get_dataset` would concatenate them before their forms and operand columns are made alike.
-    """
+    """The datasets of `datasets` by name, each cut to its fraction. TRL's `get_dataset` would not make them alike."""
     parts: dict[str, Any] = {}
     for entry in mixture.datasets:
         options = {name: getattr(entry, name) for name in ("name", "data_dir", "data_files", "split")}
@@ -196,12 +186,9 @@ def _mixed(mixture: Any) -> dict[str, Any]:
             f"`fraction` is {fractions}: give every dataset of the mixture one above 0, or none; streams have none."
         )
     # As in TRL: the largest mixture with these shares in which no dataset repeats a row.
-    shares = [fraction / sum(fractions) for fraction in fractions]
-    total = min(len(part) / share for part, share in zip(parts.values(), shares, strict=True))
-    return {
-        name: part.select(range(round(share * total)))
-        for (name, part), share in zip(parts.items(), shares, strict=True)
-    }
+    shares = dict(zip(parts, [fraction / sum(fractions) for fraction in fractions], strict=True))
+    total = min(len(part) / shares[name] for name, part in parts.items())
+    return {name: part.select(range(round(shares[name] * total))) for name, part in parts.items()}
 
 
 def _load(path: str, **options: Any) -> Any:
@@ -235,8 +222,15 @@ def _load(path: str, **options: Any) -> Any:
     return with_named_rows(found, path)
 
 
-def _check_form(name: str, part: Any, text_field: str) -> None:
-    """Refuses a dataset without a row, or without a column that the trainer could take a text from."""
+def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -> None:
+    """Refuses a dataset without a row, without a column that the trainer could take a text from, or, `with_operands`,
+    with a column whose name is almost that of an operand column: nobody would read it."""
+    for column, meant in similar_columns(part.column_names or ()).items() if with_operands else ():
+        if column.lower().startswith("igc"):
+            raise ValueError(
+                f"The dataset `{name}` has the column `{column}`, which is not read. Did you mean `{meant}`? Rename "
+                "the column."
+            )
     columns = set(part.column_names or ())
     if hasattr(part, "__len__") and not len(part):
         raise ValueError(f"The dataset `{name}` has no rows.")
@@ -251,16 +245,6 @@ def _check_form(name: str, part: Any, text_field: str) -> None:
 def _listed(columns: set[str]) -> str:
     """The columns that a dataset has, for an error message."""
     return ", ".join(sorted(columns - {ROW_COLUMN}))
-
-
-def _check_spelling(name: str, part: Any) -> None:
-    """Refuses columns with our prefix whose names are almost those of operand columns: nobody would read them."""
-    for column, meant in similar_columns(part.column_names or ()).items():
-        if column.lower().startswith("igc"):
-            raise ValueError(
-                f"The dataset `{name}` has the column `{column}`, which is not read. Did you mean `{meant}`? Rename "
-                "the column."
-            )
 
 
 def _form(name: str, part: Any) -> str:
@@ -286,10 +270,6 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
     prompts. Prompts that contain an answer are then refused, because that answer would be trained too. If one part has
     lists of annotations, the single annotations of the others become lists of one.
 
-    Args:
-        parts: Datasets by name.
-        assistant_only_loss: As in TRL's `SFTConfig`.
-
     Raises:
         ValueError: Parts do not go together. The message names them.
     """
@@ -306,9 +286,8 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
             f"The datasets of a mixture need one form: {held}. Prompts and completions of messages can be joined with "
             "conversations if `assistant_only_loss=True`; rewrite others."
         )
-    several = [name for name, part in parts.items() if _has_lists(part)]
-    if several:
-        parts = {name: part if name in several else _as_lists(part) for name, part in parts.items()}
+    if any(_has_lists(part) for part in parts.values()):
+        parts = {name: part if _has_lists(part) else _as_lists(part) for name, part in parts.items()}
     try:
         return concatenate_datasets(list(parts.values()))
     except ValueError as error:
@@ -342,10 +321,7 @@ def _has_lists(part: Any) -> bool:
 
 
 def _as_lists(part: Any) -> Any:
-    """Operand columns as lists of one entry. Rows without an annotation keep None.
-
-    An entry without an operator is kept, so that the check of the columns refuses it as in a single dataset.
-    """
+    """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
     from datasets import List
 
     present = [name for name in ALL_COLUMNS if name in part.column_names]

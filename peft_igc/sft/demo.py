@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +29,11 @@ RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
 
 
 def run_demo(output: str | Path, **options: Any) -> dict[str, Any]:
-    """Runs the recipe of a demonstration.
+    """Runs the recipe of a demonstration, and returns the content of `results.json`.
 
     Args:
         output: Output folder, created if it does not exist. Earlier results in it are replaced at the end.
         options: As in `command`.
-
-    Returns:
-        The content of `results.json`.
 
     Raises:
         ValueError: `output` is a file, or as of `run.main`.
@@ -46,14 +41,19 @@ def run_demo(output: str | Path, **options: Any) -> dict[str, Any]:
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise ValueError(f"The output folder `{output}` is a file. Pass a folder, or a name that does not exist.")
-    line = command(**options)
-    with unfinished(output) as work:
-        adapter = work / "adapter"
-        main(parse([*line, "--output_dir", str(adapter)]))
-        for name in (RESULTS, FILE_NAME, PLOT):
-            if (adapter / name).is_file():
-                (adapter / name).replace(work / name)
-        replaced(work, output)
+    line, is_new = command(**options), not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=output) as work:
+            main(parse([*line, "--output_dir", f"{work}/adapter"]))
+            for path in [Path(work, "adapter", name) for name in (RESULTS, FILE_NAME, PLOT)]:
+                if path.is_file():
+                    path.replace(output / path.name)
+            shutil.rmtree(output / "adapter", ignore_errors=True)
+            Path(work, "adapter").replace(output / "adapter")
+    finally:
+        if is_new and not any(output.iterdir()):
+            output.rmdir()
     results: dict[str, Any] = json.loads((output / RESULTS).read_text(encoding="utf-8"))
     return results
 
@@ -87,31 +87,9 @@ def command(
     if device is not None or base != TINY:
         on_gpu = torch.cuda.is_available() if device is None else torch.device(device).type != "cpu"
         line += ["--use_cpu", str(not on_gpu).lower()]
-    for name, value in (("igc_minutes", minutes), ("igc_layer", layer)):
-        line += [] if value is None else [f"--{name}", str(value)]
+    line += [] if minutes is None else ["--igc_minutes", str(minutes)]
+    line += [] if layer is None else ["--igc_layer", str(layer)]
     if per_group is not None:
         settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))["igc_demonstration"]
         line += ["--igc_demonstration", json.dumps(settings | {"per_group": per_group})]
     return [*line, *(more or [])]
-
-
-@contextmanager
-def unfinished(output: Path) -> Iterator[Path]:
-    """A temporary folder in `output`. At the end it is removed, and so is `output` if it is new and empty."""
-    is_new = not output.exists()
-    output.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=output) as name:
-            yield Path(name)
-    finally:
-        if is_new and not any(output.iterdir()):
-            output.rmdir()
-
-
-def replaced(work: Path, output: Path) -> None:
-    """Moves all files and folders of `work` to `output`, in place of older ones."""
-    for source in sorted(work.iterdir()):
-        target = output / source.name
-        if target.is_dir():
-            shutil.rmtree(target)
-        source.replace(target)

@@ -38,12 +38,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def launch_arguments(rest: list[str]) -> list[str]:
-    """Checks the arguments of `accelerate launch`, and removes the values of its flags.
+    """Checks the arguments of `accelerate launch`, those that another parser did not recognize.
 
     A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing.
-
-    Args:
-        rest: The arguments that another parser did not recognize.
 
     Raises:
         ValueError: `accelerate launch` does not know some arguments either. The message names all of them.
@@ -66,23 +63,23 @@ def launch_arguments(rest: list[str]) -> list[str]:
     return found
 
 
-def launch(module: str, arguments: list[str], script: list[str]) -> int:
-    """Runs `python -m module` in the processes that the arguments ask for, and waits for them.
+def launch(arguments: list[str], script: list[str]) -> int:
+    """Runs `python -m peft_igc.sft` in the processes that are asked for, and returns the exit code of all of them.
 
     Args:
-        module: Name of a module.
         arguments: Arguments of `accelerate launch` and `--accelerate_config`, a file or the name of one in `CONFIGS`.
-        script: Arguments of the module.
-
-    Returns:
-        The exit code.
+        script: Arguments of the program.
 
     Raises:
         ValueError: The configuration is unknown, or fewer processes would be started than asked for.
     """
-    wanted = _parser().parse_args([*arguments, "--module", module, *script])
-    if wanted.accelerate_config is not None:
-        wanted.config_file = _config_file(wanted.accelerate_config)
+    wanted = _parser().parse_args([*arguments, "--module", "peft_igc.sft", *script])
+    if (name := wanted.accelerate_config) is not None:
+        path = Path(name) if Path(name).is_file() else CONFIGS / f"{name}.yaml"
+        if not path.is_file():
+            ours = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+            raise ValueError(f"`--accelerate_config {name}` is neither a file nor one of ours: {ours}.")
+        wanted.config_file = str(path)
     many = wanted.multi_gpu or wanted.use_fsdp or wanted.use_deepspeed or wanted.config_file
     if (wanted.num_processes or 1) > 1 and not many and torch.cuda.device_count() < 2:
         raise ValueError(
@@ -96,24 +93,12 @@ def launch(module: str, arguments: list[str], script: list[str]) -> int:
     return 0
 
 
-def _config_file(name: str) -> str:
-    """The path of a configuration, given as a path or as the name of one of ours."""
-    path = Path(name) if Path(name).is_file() else CONFIGS / f"{name}.yaml"
-    if not path.is_file():
-        ours = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
-        raise ValueError(f"`--accelerate_config {name}` is neither a file nor one of ours: {ours}.")
-    return str(path)
-
-
 def end(trainer: Any) -> None:
-    """Calls `trainer.end()` in an order in which no process hangs at its exit.
+    """Calls `trainer.end()` of a `transformers.Trainer` in an order in which no process hangs at its exit.
 
     Whoever holds gloo's process group last waits for gloo's threads, and these may be waiting for Python's lock. The
     group's Python handle releases that lock while it waits, but the reducer of `DistributedDataParallel` does not
     (torch 2.13). So the reducer is destroyed first, while this function holds the handle.
-
-    Args:
-        trainer: A `transformers.Trainer` that is not trained any more. Its `model_wrapped` becomes its `model`.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         trainer.end()

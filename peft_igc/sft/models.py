@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoTokenizer
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config, with_template
+from ..inference.loading import find_adapter, load_adapter, read_config, with_template
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
@@ -58,14 +58,7 @@ def load_tokenizer(source: str, parsed: Parsed) -> Any:
 
 
 def make_config(source: str, parsed: Parsed, tokenizer: Any) -> IGCConfig:
-    """The config of the calculator, made anew or that of `igc_init_from`.
-
-    Raises:
-        FileNotFoundError: There is no adapter in the folder of `igc_init_from`.
-        ValueError: That folder holds no calculator, or one for another tokenizer or with other settings; the output
-            folder has the LoRA of an earlier run, which would be taken for one of this run; or the base in the folder
-            `source` has no such layer.
-    """
+    """The config of the calculator, made anew or that of `igc_init_from`, for the base in the folder `source`."""
     left = Path(parsed.training.output_dir) / LOW_RANK
     if not parsed.igc.has_lora and (left / CONFIG_NAME).is_file():
         raise ValueError(
@@ -89,7 +82,6 @@ def make_config(source: str, parsed: Parsed, tokenizer: Any) -> IGCConfig:
 def _saved_config(wanted: IGCConfig, parsed: Parsed, tokenizer: Any) -> IGCConfig:
     """The config of the calculator that `igc_init_from` names, which has to agree with the given arguments."""
     folder = find_adapter(str(parsed.igc.igc_init_from))
-    check_adapter_folder(folder)
     saved = read_config(folder)
     if not isinstance(saved, IGCConfig):
         method = getattr(saved.peft_type, "value", saved.peft_type)
@@ -128,8 +120,8 @@ def _different_in_lora(folder: Path, parsed: Parsed) -> dict[str, Any]:
             value = getattr(parsed.model, argument)
             if name not in saved or value == defaults[argument] or isinstance(value, str):  # such as 'all-linear'
                 continue
-            one, other_one = (set(x) if isinstance(x, list) else x for x in (value, saved[name]))
-            if one != other_one:
+            both = [set(x) if isinstance(x, list) else x for x in (value, saved[name])]
+            if both[0] != both[1]:
                 different[argument] = saved[name]
     return different
 

@@ -11,7 +11,6 @@ Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,21 +31,18 @@ from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
 from .datasets import load_corpora, rows_of_writing
-from .defaults import device_arguments, fill, fill_two_stages, given_names
 from .launch import end, has_default, launch, launch_arguments
 from .models import load_tokenizer, make_config, make_model, save_base
-from .parser import SFTParser
+from .parser import SFTParser, device_arguments, given_names, run_defaults
 
 
 __all__ = ["Interrupted", "main", "parse", "run"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that ended before its last step.
+    """A run that ended before its last step, with how to go on for users.
 
-    Args:
-        message: How to go on, for users.
-        code: The exit code: 130 after Ctrl-C, 143 after SIGTERM, as shells have it.
+    The exit code is 130 after Ctrl-C and 143 after SIGTERM, as shells have it.
     """
 
     def __init__(self, message: str, code: int = 130) -> None:
@@ -54,22 +50,15 @@ class Interrupted(KeyboardInterrupt):
         self.code = code
 
 
-def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
-    """Parses and checks all arguments, before anything is loaded. Abbreviated names are unknown arguments.
-
-    Args:
-        argv: Arguments without the program's name.
-        prog: The program's name in help texts.
-
-    Raises:
-        FileNotFoundError: The YAML file does not exist.
-        ValueError: An argument is unknown or has no effect, or values contradict each other.
+def parse(argv: Sequence[str]) -> Parsed:
+    """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
+    no effect, or contradicts another. Abbreviated names are unknown.
     """
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)
     try:
-        script, training, model, mixture, igc, rest = SFTParser(prog).parse_args_and_config(
+        script, training, model, mixture, igc, rest = SFTParser().parse_args_and_config(
             [*argv, *device_arguments(given)], return_remaining_strings=True
         )
     except (TypeError, ValueError) as error:  # argparse ends the program itself
@@ -79,16 +68,14 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     if model.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     # The same in the processes that are launched, which parse the same command line on the same machine.
-    fill(parsed, given, one_process=not (parsed.launch or torch.cuda.device_count() > 1 or has_default()))
-    fill_two_stages(parsed, given)
+    alone = not (parsed.launch or torch.cuda.device_count() > 1 or has_default())
+    for name, value in run_defaults(parsed, given, one_process=alone).items():
+        setattr(next(part for part in (training, model, igc) if hasattr(part, name)), name, value)
     return parsed
 
 
 def main(parsed: Parsed) -> IGCTrainer:
-    """Trains in this process, one of several or the only one, and saves everything in `output_dir`.
-
-    Returns:
-        The trainer, after everything is saved.
+    """Trains in this process, one of several or the only one, saves everything, and returns the trainer.
 
     Raises:
         FileNotFoundError, OSError: A model, data or a checkpoint does not exist.
@@ -213,16 +200,12 @@ def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:
     return f"{saved}Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
-def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
+def run(argv: Sequence[str]) -> int:
     """`peft-igc sft`: trains here, or in processes that accelerate launches.
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
     there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
     above 1 and `igc_writing`, which run in one process.
-
-    Args:
-        argv: Arguments without the program's name. None: `sys.argv[1:]`.
-        prog: The program's name in help texts.
 
     Returns:
         The exit code: 1 if a process failed, the closing evaluation found that nothing was learned, or a
@@ -231,13 +214,12 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
     """
-    argv = sys.argv[1:] if argv is None else list(argv)
-    parsed = parse(argv, prog)
+    parsed = parse(argv)
     training = parsed.training
     alone = training.use_cpu or training.igc_writing_every > 1 or training.igc_writing is not None
     try:
         if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-            code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+            code = launch(parsed.launch, list(argv))  # each process ignores accelerate's arguments
         else:
             main(parsed)
             code = 0
@@ -253,12 +235,7 @@ _RESUME = ["--resume_from_checkpoint", "true"]
 
 
 def how_to_go_on(argv: Sequence[str], folder: str) -> str:
-    """The message about an interrupted run: its last checkpoint and a command, or that there is none.
-
-    Args:
-        argv: The arguments of the run. The one that resumes is added, and overrides an earlier one.
-        folder: Its `output_dir`.
-    """
+    """The message about an interrupted run with these arguments: its last checkpoint and a command, or neither."""
     try:
         checkpoint = last_complete_checkpoint(folder, 1)
     except ValueError:

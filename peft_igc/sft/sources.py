@@ -20,7 +20,6 @@ __all__ = ["with_named_rows"]
 
 _SUFFIXES = (".jsonl", ".json")  # of files with one object per line
 _MARK = b"\xef\xbb\xbf"  # byte order mark
-_FLOATS = ("float16", "float32", "float64")
 
 
 def with_named_rows(part: Any, path: str) -> Any:
@@ -42,13 +41,14 @@ def with_named_rows(part: Any, path: str) -> Any:
     rows = [f"`{file}`, line {number}" for number, _ in lines] or [f"`{path}`, row {i}" for i in range(len(part))]
     for name in set(COLUMNS[1:]) & set(part.column_names):
         kind = _kind(part.features[name])
-        if kind == "Json":
-            part = _as_text(part, name, part[name])
-        elif kind in _FLOATS and lines:
-            values = [json.loads(line).get(name) for _, line in lines]
-            for value, row in zip(values, rows, strict=True):
-                _check_exact(value, name, row)
-            part = _as_text(part, name, values)
+        if kind == "Json" or (kind.startswith("float") and lines):
+            values = [json.loads(line).get(name) for _, line in lines] or part[name]
+            texts = [_text(value, name, row) for value, row in zip(values, rows, strict=True)]
+            try:
+                feature = _strings(part.features[name])
+                part = part.remove_columns(name).add_column(name, texts, feature=feature)
+            except (TypeError, ValueError):  # of Arrow: values of other types, which are refused later
+                pass
     return part.add_column(ROW_COLUMN, rows)
 
 
@@ -81,27 +81,9 @@ def _strings(feature: Any) -> Any:
     return List(_strings(feature.feature)) if hasattr(feature, "feature") else Value("string")
 
 
-def _as_text(part: Any, name: str, values: Any) -> Any:
-    """The dataset with other values of a column; unchanged if they are of other types, which is refused later."""
-    texts = [_text(value) for value in values]
-    feature = _strings(part.features[name])
-    try:
-        return part.remove_columns(name).add_column(name, texts, feature=feature)
-    except (TypeError, ValueError):  # Arrow's errors are subclasses of these
-        return part
-
-
-def _text(value: Any) -> Any:
-    """An entry with integers as strings."""
+def _text(value: Any, name: str, row: str) -> Any:
+    """An entry of a column with integers as strings; floats are refused."""
     if isinstance(value, list):
-        return [_text(one) for one in value]
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _check_exact(value: Any, name: str, row: str) -> None:
-    """Refuses floats in an entry."""
-    for one in value if isinstance(value, list) else [value]:
-        if isinstance(one, list):
-            _check_exact(one, name, row)
-        elif isinstance(one, float):
-            canonical(one, name, row)  # raises
+        return [_text(one, name, row) for one in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return canonical(value, name, row) if is_number else value

@@ -29,13 +29,7 @@ class Lots(Sampler[int]):
     """The order of rows in a training of a given number of batches: each batch has rows of similar length.
 
     All rows come in random order, then again in another one. A lot of `BATCHES_AT_ONCE` batches is sorted by length
-    and cut into batches, whose order is then shuffled.
-
-    Args:
-        lengths: Number of tokens of each row.
-        batch_size: Rows per batch.
-        batches: Number of batches.
-        seed: Seed of the order.
+    and cut into batches, whose order is then shuffled. `lengths` has the number of tokens of each row.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, batches: int, seed: int) -> None:

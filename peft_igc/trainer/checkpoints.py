@@ -5,7 +5,7 @@ A process that is killed while it saves leaves an incomplete folder, which trans
 writes `trainer_state.json` last, so a folder with that file is complete, provided that all processes wrote theirs.
 Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained
 (a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
-Try it: `pytest tests/trainer/test_interruption.py tests/trainer/test_checkpoints.py`
+Try it: `pytest tests/trainer/test_checkpoints.py`
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 
 
-__all__ = ["ROWS", "TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_rows"]
-__all__ += ["save_trained", "warn_of_other_rows", "weights_to_save"]
+__all__ = ["ROWS", "TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_trained"]
+__all__ += ["warn_of_other_rows", "weights_to_save"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +38,16 @@ _INCOMPLETE = "checkpoint-is-incomplete.txt"  # exists while `enable_jit_checkpo
 
 
 def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
-    """The path of the last complete checkpoint. Later, incomplete ones are logged as warnings.
+    """The path of the last complete checkpoint in an `output_dir`. Later, incomplete ones are logged as warnings.
 
-    Args:
-        folder: The `output_dir` of a run.
-        processes: Number of processes that resume the run. Checkpoints of fewer processes (except of one) count as
-            incomplete, because a checkpoint does not record how many processes wrote it.
+    `processes` is the number of those that resume the run. Checkpoints of fewer (except of one) count as incomplete,
+    because a checkpoint does not record how many processes wrote it.
 
     Raises:
         ValueError: There is no complete checkpoint.
     """
-    found = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
-    for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
+    steps = {path: path.name.removeprefix("checkpoint-") for path in Path(folder).glob("checkpoint-*")}
+    for path in sorted((path for path in steps if steps[path].isdecimal()), key=lambda path: -int(steps[path])):
         if _is_complete(path, processes):
             return str(path)
         logger.warning(f"`{path}` was not saved to its end, so an earlier checkpoint is looked for.")
@@ -87,9 +85,7 @@ def _is_complete(path: Path, processes: int) -> bool:
 
 
 def weights_to_save(model: Any) -> dict[str, nn.Parameter]:
-    """All trainable parameters by name. Empty if transformers saves and loads them itself, which it does for one
-    calculator named `default`.
-    """
+    """All trainable parameters by name; none if transformers saves them, as it does of one calculator, `default`."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     is_default = getattr(model, "active_adapter", None) == "default"
     # Other names do not count: transformers looks for the best weights in the checkpoint's folder, but PEFT saves all
@@ -99,17 +95,16 @@ def weights_to_save(model: Any) -> dict[str, nn.Parameter]:
     return trained
 
 
-def save_trained(model: nn.Module, folder: str | Path) -> None:
-    """Saves all trained weights in the folder of a checkpoint, if transformers leaves some of them out."""
+def save_trained(model: nn.Module, dataset: Any, folder: Path) -> None:
+    """Saves, in a checkpoint, all trained weights if transformers leaves some of them out, and a hash of the rows."""
     if trained := weights_to_save(model):
-        save_file({name: p.detach().contiguous() for name, p in trained.items()}, Path(folder) / TRAINED)
+        save_file({name: p.detach().contiguous() for name, p in trained.items()}, folder / TRAINED)
+    if (found := _hash_of(dataset)) is not None:
+        (folder / ROWS).write_text(f"{found}\n", encoding="utf-8")
 
 
 def load_trained(model: nn.Module, folder: str | Path) -> bool:
-    """Loads the weights that `save_trained` saved.
-
-    Returns:
-        Whether weights were loaded: False if transformers loads all of them itself.
+    """Loads the weights that `save_trained` saved, and returns whether there are any.
 
     Raises:
         ValueError: The file does not exist, or has the weights of other parameters.
@@ -133,12 +128,6 @@ def load_trained(model: nn.Module, folder: str | Path) -> bool:
         for name, parameter in trained.items():
             parameter.copy_(saved[name])
     return True
-
-
-def save_rows(dataset: Any, folder: str | Path) -> None:
-    """Saves a hash of the training rows in the folder of a checkpoint; nothing for a stream."""
-    if (found := _hash_of(dataset)) is not None:
-        (Path(folder) / ROWS).write_text(f"{found}\n", encoding="utf-8")
 
 
 def warn_of_other_rows(dataset: Any, folder: str | Path) -> None:

@@ -15,10 +15,11 @@ from trl import SFTConfig
 from ..tuner.config import IGCConfig
 from ..tuner.layer import IGCLayer
 from .checkpoints import weights_to_save
+from .optimizer import own_parameters
 
 
 __all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
-__all__ += ["only_calculators_train", "refuse_others_trained", "warn_of_no_operands"]
+__all__ += ["refuse_others_trained", "warn_of_no_operands"]
 
 logger = get_logger(__name__)
 
@@ -27,16 +28,7 @@ _OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
-    """Refuses steps that train only the reading if the reading could not learn in them.
-
-    Args:
-        args: An `IGCSFTConfig`, or other training arguments.
-        has_adapter: Whether the model has an IGC adapter.
-        has_operands: Whether the training rows have operands.
-
-    Raises:
-        ValueError: There are such steps, but no adapter, no operands, or no weight of the reading loss.
-    """
+    """Refuses steps that train only the reading if the reading could not learn in them."""
     for name, none in _OPTIONS.items():
         value = getattr(args, name, none)
         if value == none:
@@ -52,9 +44,9 @@ def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> Non
                 )
 
 
-def refuse_absent(model: nn.Module, config: IGCConfig | None) -> None:
-    """Refuses a model without an active IGC adapter, whose config is None."""
-    if config is not None:
+def refuse_absent(model: nn.Module, config: IGCConfig | None, needed: bool) -> None:
+    """Refuses a model without an active IGC adapter, whose config is None, if one is needed."""
+    if config is not None or not needed:
         return
     if any(isinstance(module, IGCLayer) for module in model.modules()):
         raise ValueError(
@@ -84,10 +76,7 @@ def refuse_sharded(trainer: Any) -> None:
 
 
 def refuse_frozen(model: nn.Module) -> None:
-    """Refuses a training in which nothing would be trained.
-
-    A frozen calculator next to weights that are trained is left alone: that is how a LoRA is trained for one.
-    """
+    """Refuses a training of nothing. With a frozen calculator a LoRA may be trained for it."""
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(
             "No parameter of the model is trained: its IGC adapter was loaded for inference. Load it with "
@@ -96,15 +85,9 @@ def refuse_frozen(model: nn.Module) -> None:
         )
 
 
-def only_calculators_train(model: nn.Module) -> bool:
-    """Whether all trainable parameters of a model belong to its calculators."""
-    own = {id(p) for m in model.modules() if isinstance(m, IGCLayer) for p in m.parameters()}
-    return all(id(p) in own for p in model.parameters() if p.requires_grad)
-
-
 def refuse_others_trained(model: nn.Module) -> None:
     """Refuses two stages where other weights than the calculator's are trained."""
-    if not only_calculators_train(model):
+    if {id(p) for p in model.parameters() if p.requires_grad} - own_parameters(model):
         raise ValueError(
             "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, or freeze "
             "them."

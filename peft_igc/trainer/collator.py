@@ -14,9 +14,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +24,14 @@ from torch.nn.functional import pad
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
+from ..data.dataset import row_labels
 from ..mappings.readings import IGNORE
 from ..numbers.token_table import TokenTable
 from ..text.integers import integers
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
-from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, turns_of
+from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, entries_of, turns_of
 
 
 logger = logging.getLogger(__name__)
@@ -110,16 +110,11 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             batch["input_ids"], valid, batch["igc_anchors"], rows, lambda row: self._name(examples[row])
         )
         for example, reasons in zip(examples, compared.unread, strict=True):
-            if reasons and UNREAD not in example:  # `RowCheck` has counted the others
-                self._warn_of_unread(reasons[0])
+            if reasons and UNREAD not in example and not self._warned:  # `RowCheck` has counted the others
+                self._warned = True
+                _warn_of_unread("training", "some rows", reasons[0])
         sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
         return batch | encode_steps(compared.rows, **sizes)
-
-    def _warn_of_unread(self, example: str) -> None:
-        """Warns of the first step that is not supervised because its expression is not read."""
-        if not self._warned:
-            self._warned = True
-            warn_of_unread("training", "some rows", example)
 
     def _steps(self, example: Mapping[str, Any], turns: list[bool]) -> list[StepLabel]:
         """The row's steps in the order of its anchors."""
@@ -135,18 +130,13 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         labels = example.get("labels") or []
         end = next((i for i, label in enumerate(labels) if i and label != -100), len(example["input_ids"]))
         ids = list(example["input_ids"][:end])
-        text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
-        shown = repr(text)
+        shown = repr(ids if self.tokenizer is None else self.tokenizer.decode(ids))
         shown = shown if len(shown) <= 120 else f"{shown[:40]} ... {shown[-80:]}"
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
 
 
 def ours(collator: Any, config: IGCConfig, tokenizer: Any, has_columns: bool) -> Any:
-    """The collator for a trainer that keeps operand columns, given the one that it was to have.
-
-    Only TRL's default one is replaced, and no subclass of it, which would be custom; custom ones stay, with a warning
-    if there are operand columns.
-    """
+    """The collator for a trainer that keeps operand columns: TRL's default one is replaced, and custom ones stay."""
     if type(collator) is DataCollatorForLanguageModeling:
         given = {f.name: getattr(collator, f.name) for f in dataclasses.fields(collator)}
         return IGCDataCollator(**given, igc_config=config, tokenizer=tokenizer, needs_columns=False)
@@ -166,22 +156,15 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
         return dataset.map(check, with_indices=True)
     name = check.dataset_name
-    dataset = dataset.map(
-        check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset"
-    )
-    report_cut(dataset, name, check.max_length)
+    dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
+    _report_cut(dataset, name, check.max_length)
     if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
-        warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
+        _warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
     return dataset
 
 
-def report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
+def _report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
     """Says which part of a dataset truncation leaves without supervised steps, and the length that would do.
-
-    Args:
-        dataset: A dataset that `RowCheck` has been applied to, not cut yet.
-        dataset_name: Name of the dataset.
-        max_length: The length to which rows are cut.
 
     Raises:
         ValueError: No step of a training set is left, so the reading would learn nothing.
@@ -189,63 +172,45 @@ def report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
     lost = [max(count, 0) for count in dataset[CUT]]
     if not any(lost):
         return
-    names = [name for name in (ALL_COLUMNS[0], EXPRESSION_COLUMN) if name in dataset.column_names]
-    steps = [_supervised(entries) for entries in zip(*(dataset[name] for name in names), strict=True)]
+    names, none = dataset.column_names, [None] * len(dataset)
+    operators, expressions = (dataset[name] if name in names else none for name in (COLUMNS[0], EXPRESSION_COLUMN))
+    steps = sum(len(row_labels(one, None, other)) for one, other in zip(operators, expressions, strict=True))
     at = [index for index, count in enumerate(lost) if count]
     rows, longest = len(at), max(map(len, dataset.select(at)["input_ids"]))
-    if dataset_name == "train" and sum(lost) == sum(steps):
+    if dataset_name == "train" and sum(lost) == steps:
         raise ValueError(
             f"{_length(max_length)} cuts all {rows} rows with operands of the {dataset_name} dataset before their "
             f"anchors, so the reading would learn nothing. Set `max_length={longest}`, the length of the longest one, "
             "or shorten the prompts."
         )
     cure = f"These are {rows / len(lost):.1%} of its rows; `max_length={longest}` would do for all of them."
-    warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
-
-
-def _supervised(entries: Sequence[Any]) -> int:
-    """The number of supervised steps of a row, from its operators and its expressions."""
-    lists = [one if isinstance(one, list) else [one] for one in entries if one is not None]
-    return sum(any(one is not None for one in step) for step in itertools.zip_longest(*lists))
+    _warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
 
 
 def _length(max_length: int | None) -> str:
     """`max_length` with its value, and that it is TRL's default if it may not have been given."""
-    is_default = max_length == SFTConfig.max_length
-    return f"`max_length={max_length}`{', the default,' if is_default else ''}"
+    return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
 
 
-def warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str = "Set `max_length` higher.") -> None:
-    """Warns that truncation removes supervised steps.
-
-    Args:
-        dataset_name: Name of the dataset.
-        max_length: The length to which rows are cut.
-        rows: The rows that lose steps, such as `"3 of 100 rows"`.
-        cure: What to do.
-    """
+def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str) -> None:
+    """Warns that truncation removes supervised steps of some rows."""
     logger.warning(
         f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
         f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
     )
 
 
-def warn_of_unread(dataset_name: str, rows: str, example: str) -> None:
-    """Warns of steps whose expression is not what the rules read.
-
-    Args:
-        dataset_name: Name of the dataset.
-        rows: The rows that have such steps, such as `"3 of 100 rows"`.
-        example: An expression, and why it is not read.
-    """
+def _warn_of_unread(dataset_name: str, rows: str, first: str) -> None:
+    """Warns of steps whose expression is not what the rules read."""
     logger.warning(
         f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
-        f"has it (the first: {example}). The calculator is silent there, so these steps are not supervised. Write the "
+        f"has it (the first: {first}). The calculator is silent there, so these steps are not supervised. Write the "
         "expression in symbols before its anchor."
     )
 
 
-_warn_once = functools.cache(warn_of_cut)  # for streams, whose rows are checked one by one in every epoch
+# For streams, whose rows are checked one by one in every epoch.
+_warn_once = functools.cache(_warn_of_cut)
 
 
 @dataclass(frozen=True)
@@ -253,51 +218,49 @@ class SingleDigits:
     """Writes the labelled numbers of a row in single-digit tokens, which spell the same text; for `dataset.map`.
 
     The calculator writes results like this where the tokenizer has no fixed groups of digits, so labels must, too.
-
-    Args:
-        table: the adapter's token table.
-        tokenizer: of the rows; needed if a numeric token begins with a space.
+    `space` is the token of a space, which some numeric tokens begin with.
     """
 
     table: TokenTable
-    tokenizer: Any
+    space: int | None
 
     @classmethod
     def of(cls, config: IGCConfig, tokenizer: Any) -> SingleDigits | None:
         """That of an adapter; None if it writes groups of digits, or has learned how to write."""
         table = config.token_table
-        return cls(table, tokenizer) if table is not None and table.group == 1 else None
+        if table is None or table.group != 1:
+            return None
+        space = [] if tokenizer is None else tokenizer(" ", add_special_tokens=False)["input_ids"]
+        return cls(table, space[0] if len(space) == 1 else None)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
         """The row's `input_ids` and `labels`.
 
         Raises:
-            ValueError: a labelled number begins with a space, and the tokenizer has no token for a space.
+            ValueError: A labelled number begins with a space, and the tokenizer has no token for a space.
         """
         ids: list[int] = []
         labels: list[int] = []
         given = row.get("labels") or row["input_ids"]  # without labels, all tokens are trained
         for token, label in zip(row["input_ids"], given, strict=True):
-            pieces = [token] if label == IGNORE else self._pieces(token)
+            pieces = self._pieces(token) if label != IGNORE and token in self.table.digits else [token]
             ids += pieces
             labels += [label] if label == IGNORE else pieces
         return {"input_ids": ids, "labels": labels}
 
     def _pieces(self, token: int) -> list[int]:
-        """The tokens that replace `token` in a labelled text."""
-        spelled = self.table.digits.get(token)
-        if spelled is None:
-            return [token]
-        space: list[int] = []
-        if token in self.table.spaced:
-            space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
-            if len(space) != 1:
-                raise ValueError(
-                    f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so "
-                    "an answer cannot be written in single digits. Pass the `tokenizer`, write answers without a "
-                    'leading space, or use `interface="hidden"`.'
-                )
-        return [*space, *(self._single[digit] for digit in spelled)]
+        """The tokens that replace a numeric one in a labelled text."""
+        spelled = self.table.digits[token]
+        pieces = [self._single[digit] for digit in spelled]
+        if token not in self.table.spaced:
+            return pieces
+        if self.space is None:
+            raise ValueError(
+                f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so an "
+                "answer cannot be written in single digits. Pass the `tokenizer`, write answers without a leading "
+                'space, or use `interface="hidden"`.'
+            )
+        return [self.space, *pieces]
 
     @functools.cached_property
     def _single(self) -> dict[str, int]:
@@ -307,24 +270,14 @@ class SingleDigits:
 
 @dataclass(frozen=True)
 class RowCheck:
-    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`.
-
-    Args:
-        config: The adapter's config.
-        tokenizer: The tokenizer of the dataset's `input_ids`.
-        dataset_name: The dataset's name in messages.
-        max_length: The length to which rows will be cut, or None.
-        keep_end: Whether the beginning of a row is cut instead of its end.
-        is_stream: Whether the dataset is a stream. Then the first row that loses steps is logged, since they cannot be
-            counted in advance.
-    """
+    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`."""
 
     config: IGCConfig
     tokenizer: Any
-    dataset_name: str
-    max_length: int | None
-    keep_end: bool
-    is_stream: bool = False
+    dataset_name: str  # in messages
+    max_length: int | None  # to which rows will be cut
+    keep_end: bool  # whether the beginning of a row is cut instead of its end
+    is_stream: bool = False  # whether rows that lose steps cannot be counted in advance; the first one is then logged
 
     @functools.cached_property
     def _compare(self) -> TextCheck:
@@ -336,40 +289,31 @@ class RowCheck:
         Raises:
             TypeError, ValueError: As `assign_steps` and `TextCheck`, or if the operands of a step follow its anchor.
         """
-        columns = self._checked(row, index)
-        if EXPRESSION_COLUMN in row and UNREAD not in columns and not self.is_stream:
-            columns[UNREAD] = ""
-        return columns
-
-    def _checked(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """The columns of a row; without `UNREAD` if no step has an expression."""
         where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
         turns = turns_of(found[None], ids, labels, self.config)[0]
         steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
-        entries = first_column(row)
-        by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
-        checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: by_turn}
+        with_expressions = EXPRESSION_COLUMN in row and not self.is_stream
+        checked = {CUT: WHOLE, BY_TURN: False, **({UNREAD: ""} if with_expressions else {})}
         if all(step.operator is None for step in steps):
-            return {CUT: WHOLE, BY_TURN: False}
+            return checked
+        checked[BY_TURN] = (entries_of(row) or 1) != len(anchors)
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
         # Of a stream the collator compares whole batches, which is several times as fast.
         if not self.is_stream:
             reasons = self._compare(ids, ids >= 0, found[None], [steps], lambda _: where).unread[0]
-            if any(step.expression is not None for step in steps):
-                checked[UNREAD] = reasons[0] if reasons else ""
+            checked |= {UNREAD: reasons[0]} if reasons else {}
         if self.max_length is None or ids.shape[1] <= self.max_length:
             return checked
-        supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
         # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a step
         # is kept with all text up to its anchor and one more token: the label after a prompt's end makes it an anchor.
         last = -1 if self.keep_end else self.max_length - 2
-        lost = sum(anchor > last for anchor in supervised)
+        lost = sum(anchor > last and step.operator is not None for anchor, step in zip(anchors, steps, strict=True))
         if lost and self.is_stream:
-            _warn_once(self.dataset_name, self.max_length, "rows")
+            _warn_once(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
         return {**checked, CUT: lost}
 
     def _check_order(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> None:

@@ -24,12 +24,7 @@ CALCULATOR_RATE = 1e-3  # without any setting
 
 
 def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Settings:
-    """A dataclass from a mapping of some of its fields.
-
-    Args:
-        kind: The dataclass.
-        given: Values by the names of fields, from a YAML file or a JSON string.
-        name: Name of the argument, for the error.
+    """A dataclass from a mapping of some of its fields, which is the argument `name`.
 
     Raises:
         ValueError: The mapping is none, has another key, or lacks one that is required.
@@ -46,29 +41,17 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
 
 @dataclass(frozen=True)
 class WritingStage:
-    """Settings of `igc_writing`, the second of two stages: the writing alone, on prompts that the model reads once.
-
-    Args:
-        steps: Optimizer steps, with a linear warm-up and a cosine to 0.
-        batch_size: Rows per step. A batch keeps its rows, which have similar lengths.
-        rows: Rows with a result, at most. Keys and values of their prompts are kept in memory.
-        learning_rate: Of AdamW.
-        muon_learning_rate: Of Muon, for matrices.
-        weight_decay: Of both.
-        warmup_steps: Steps of the warm-up.
-        covering: Of generated rows: rows whose results have all leading digits in turn.
-        max_digits: Of generated rows: digits of the longest operand in half of the other rows.
-        equal_lengths: Of generated rows: whether results in that half have all lengths equally often.
-        expressions: Of generated rows: fraction of that half with an expression, most of them with decimal places.
-    """
+    """Settings of `igc_writing`, the second of two stages: the writing alone, on prompts that the model reads once."""
 
     steps: int
-    batch_size: int = 32
-    rows: int = 2048
-    learning_rate: float = 3e-3
-    muon_learning_rate: float = 1e-2
+    batch_size: int = 32  # a batch keeps its rows, which have similar lengths
+    rows: int = 2048  # with a result, at most; keys and values of their prompts are kept in memory
+    learning_rate: float = 3e-3  # of AdamW
+    muon_learning_rate: float = 1e-2  # for matrices
     weight_decay: float = 0.1
     warmup_steps: int = 10
+    # Of generated rows: those whose results have all leading digits in turn; and of half of the others, the digits of
+    # the longest operand, whether results have all lengths equally often, and the fraction that has an expression.
     covering: int = 0
     max_digits: int = 20
     equal_lengths: bool = False
@@ -78,6 +61,13 @@ class WritingStage:
         for name in ("steps", "batch_size", "rows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}={getattr(self, name)}` of `igc_writing` is not at least 1.")
+
+    def rate(self, step: int) -> float:
+        """The factor of the learning rates: a linear warm-up, then a cosine to 0."""
+        warmup = max(self.warmup_steps, 1)
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(self.steps - warmup, 1)))
 
     def shortened(self, part: float) -> WritingStage:
         """The stage after a reading that had only this part of its steps."""
@@ -144,47 +134,27 @@ class IGCSFTConfig(SFTConfig):
 
     _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "igc_writing"]
 
-    igc_loss_weight: float = field(
-        default=1.0,
-        metadata={"help": "Weight of the reading loss in the training loss. The reading learns from no other loss."},
-    )
+    igc_loss_weight: float = field(default=1.0, metadata={"help": "Weight of the reading loss in the training loss."})
     igc_learning_rate: float | None = field(
         default=None,
         metadata={"help": "AdamW's learning rate of the calculator. None: `learning_rate`, or 1e-3 if that is 2e-5."},
     )
     igc_muon_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Learning rate of Muon for the weight matrices of the calculator. None: AdamW for all."},
+        default=None, metadata={"help": "Muon's learning rate of the calculator's matrices. None: AdamW for all."}
     )
     igc_writing_every: int = field(
-        default=1,
-        metadata={"help": "Train the writing in the first of every N steps, and only the reading in the others."},
+        default=1, metadata={"help": "Train the writing in the first of every N steps, the reading in all."}
     )
     igc_writing: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={"help": "Settings of a second stage that trains the writing alone; all steps train the reading."},
+        default=None, metadata={"help": "Settings of a second stage for the writing; all steps train the reading."}
     )
-    igc_exact_match: int = field(
-        default=0,
-        metadata={"help": "Number of rows of each eval set answered by greedy generation at every evaluation."},
-    )
-    igc_exact_match_tokens: int = field(
-        default=24,
-        metadata={"help": "Maximum number of tokens of an answer for `igc_exact_match`, including the end token."},
-    )
-    igc_curves: bool = field(
-        default=True,
-        metadata={"help": "Whether to plot `learning_curves.png` in `output_dir` at the end of the training."},
-    )
+    igc_exact_match: int = field(default=0, metadata={"help": "Rows of each eval set answered at every evaluation."})
+    igc_exact_match_tokens: int = field(default=24, metadata={"help": "Maximum number of tokens of such an answer."})
+    igc_curves: bool = field(default=True, metadata={"help": "Plot `learning_curves.png` in `output_dir` at the end."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # `max_steps` is compared when training begins: with epochs, the number of steps is not known before.
-        for name, least in (
-            ("igc_writing_every", 1),
-            ("igc_exact_match", 0),
-            ("igc_exact_match_tokens", 1),
-        ):
+        for name, least in (("igc_writing_every", 1), ("igc_exact_match", 0), ("igc_exact_match_tokens", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}={getattr(self, name)}` is not at least {least}. Set it to {least} or more.")
         if not self.igc_loss_weight >= 0:  # NaN is refused too
@@ -196,18 +166,20 @@ class IGCSFTConfig(SFTConfig):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"`{name}={getattr(self, name)}` is not above 0. Leave it out {without}.")
 
-        if self.writing_stage is not None and self.igc_writing_every > 1:
+        if self.writing_stage is None:
+            return
+        if self.igc_writing_every > 1:
             raise ValueError(
                 "`igc_writing_every` and `igc_writing` are two ways to train the writing. Leave one of them out."
             )
         # transformers 5.23 renames the field, and warns of the name before.
         checkpoints = vars(self).get("activation_checkpointing", vars(self).get("gradient_checkpointing"))
-        if self.writing_stage is not None and checkpoints:
+        if checkpoints:
             raise ValueError(
                 "`igc_writing` keeps what the model reads of each prompt, and gradient checkpointing, which is TRL's "
                 "default, keeps nothing. Set `gradient_checkpointing=False`."
             )
-        if self.writing_stage is not None and self.max_steps <= 0:
+        if self.max_steps <= 0:
             raise ValueError("`igc_writing` needs the number of steps that train the reading. Set `max_steps`.")
 
     @property

@@ -30,7 +30,7 @@ from ..tuner.config import IGCConfig
 
 
 __all__ = ["BY_TURN", "CUT", "ROW_COLUMNS", "UNKNOWN", "UNREAD", "WHOLE", "Compared", "TextCheck", "assign_steps"]
-__all__ += ["first_column", "turns_of"]
+__all__ += ["entries_of", "turns_of"]
 
 # Columns that `RowCheck` adds. Once a row is truncated, they cannot be derived from it any more.
 CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
@@ -42,6 +42,7 @@ ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, ROW_COLUMN)
 UNKNOWN = StepLabel(None, None, None, Status.NONE)
 
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
+_SILENT = (None, NO_ARITHMETIC)  # operators without a calculation
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
 
 
@@ -60,7 +61,7 @@ def turns_of(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, con
 
 
 def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> list[StepLabel]:
-    """Assigns the entries of the operand columns to the anchors of a row.
+    """The steps of a row in the order of its anchors, at least one. Those that truncation removed are not supervised.
 
     If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
     texts are not supervised.
@@ -71,12 +72,8 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         config: The adapter's config.
         where: The row's name in error messages.
 
-    Returns:
-        The steps in the order of the anchors, at least one. Steps that truncation removed are not supervised.
-
     Raises:
-        TypeError: As `check_columns`.
-        ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
+        TypeError, ValueError: As `check_columns`, or the number of entries fits neither the anchors nor the turns.
     """
     steps = check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
@@ -94,14 +91,13 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         return steps[:kept] + [UNKNOWN] * (len(steps) - kept)
     if len(steps) == count:
         return steps
-    is_list = isinstance(first_column(row), (list, tuple))
-    raise ValueError(f"{where}: {_mismatch(count, len(steps), is_list, config)}")
+    raise ValueError(f"{where}: {_mismatch(count, len(steps), entries_of(row) is not None, config)}")
 
 
-def first_column(row: Mapping[str, Any]) -> Any:
-    """The operand column that has an entry for every step."""
-    operators = row.get("igc_operator")
-    return row.get(EXPRESSION_COLUMN) if operators is None else operators
+def entries_of(row: Mapping[str, Any]) -> int | None:
+    """The number of entries of the operand columns, None if they describe one calculation."""
+    first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
+    return len(first) if isinstance(first, list | tuple) else None
 
 
 def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
@@ -130,32 +126,22 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
 
 
 class Compared(NamedTuple):
-    """The labels of a batch after the comparison.
-
-    Attributes:
-        rows: The steps of each row.
-        unread: For each row, why its steps with an expression are not read: a text per step.
-    """
+    """The steps of each row after the comparison, and a text for each that is not read: why its expression is not."""
 
     rows: list[list[StepLabel]]
     unread: list[list[str]]
 
 
 class _Place(NamedTuple):
-    """An anchor in a text: the row's name for errors, its tokens, the anchor, and the first token that is read."""
+    """An anchor in a text: its tokens, the anchor, and the first token that is read."""
 
-    name: Callable[[], str]
     tokens: list[int]
     anchor: int
     since: int
 
 
 class TextCheck:
-    """Compares the labels of a batch with its texts.
-
-    Args:
-        config: The adapter's config.
-    """
+    """Compares the labels of a batch with its texts."""
 
     def __init__(self, config: IGCConfig) -> None:
         self.config = config
@@ -179,43 +165,41 @@ class TextCheck:
             name: The name of a row in error messages.
 
         Raises:
-            ValueError: A text says another expression than its column, or does not spell an operand; or the config
-                has no symbol table.
+            ValueError: A text says another expression than its column, or does not spell an operand.
         """
         found = Compared([list(row) for row in rows], [[] for _ in rows])
-        at = [(b, a) for b, row in enumerate(rows) for a in range(len(row)) if _asks(row[a])]
+        # The steps that ask for a calculation, by row and anchor.
+        at = [(b, a) for b, row in enumerate(rows) for a, step in enumerate(row) if step.operator not in _SILENT]
         at = [(b, a) for b, a in at if a < anchors.shape[1] and anchors[b, a] >= 0]
-        if not at or self._is_silent(rows, at, name):
+        if not at:
             return found
-        rules, texts = Rules.of(self.config), ids.masked_fill(~valid, PADDING)
-        kinds = kinds_of(rules, texts, anchors, 0)
-        since = context_starts(self.config.reading_context, rules, anchors, kinds)  # [B, A]
+        texts, since = ids.masked_fill(~valid, PADDING), torch.zeros_like(anchors)
+        if self.config.has_vocabulary or self._table is not None:  # else nothing is read from the text
+            rules = Rules.of(self.config)
+            since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, texts, anchors, 0))
         tokens = texts.tolist()
         for b, a in at:
-            place = _Place(lambda b=b: name(b), tokens[b], int(anchors[b, a]), int(since[b, a]))  # type: ignore[misc]
-            step, unread = rows[b][a], None
-            if step.expression is not None and self.config.has_vocabulary:
-                step, unread = self._of_expression(step, place)
-            if unread is None and self._table is not None and (number := self._missing(step, place)) is not None:
-                step, unread = self._without_operands(rows[b][a], step, number, place)
+            try:
+                step, unread = self._compared(rows[b][a], _Place(tokens[b], int(anchors[b, a]), int(since[b, a])))
+            except ValueError as error:
+                raise ValueError(f"{name(b)}: {error}") from error
             found.rows[b][a] = step
             found.unread[b] += [] if unread is None else [unread]
         return found
 
-    def _is_silent(
-        self, rows: Sequence[Sequence[StepLabel]], at: list[tuple[int, int]], name: Callable[[int], str]
-    ) -> bool:
-        """Whether nothing is read from the text by rule or by place. Refuses expressions that need rules."""
-        if self.config.has_vocabulary:
-            return False
-        for b, a in at:
-            if rows[b][a].operator == EXPRESSION:
-                raise ValueError(
-                    f"{name(b)}: `{EXPRESSION_COLUMN}` {rows[b][a].expression!r} is not one operation on two "
-                    "integers. Others are read by rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or "
-                    'set `igc_operator` to "none".'
-                )
-        return self._table is None
+    def _compared(self, step: StepLabel, place: _Place) -> tuple[StepLabel, str | None]:
+        """The label of a step, and why it is not supervised, or None."""
+        if not self.config.has_vocabulary and step.operator == EXPRESSION:
+            raise ValueError(
+                f"`{EXPRESSION_COLUMN}` {step.expression!r} is not one operation on two integers. Others are read by "
+                'rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or set `igc_operator` to "none".'
+            )
+        given, unread = step, None
+        if step.expression is not None and self.config.has_vocabulary:
+            step, unread = self._of_expression(step, place)
+        if unread is None and self._table is not None and (number := self._missing(step, place)) is not None:
+            return self._without_operands(given, step, number)
+        return step, unread
 
     def _of_expression(self, step: StepLabel, place: _Place) -> tuple[StepLabel, str | None]:
         """The label of a step with an expression, and why it is not supervised, or None."""
@@ -225,7 +209,7 @@ class TextCheck:
         if said.reason == Reason.NONE and said.value != step.result:
             shown = step.result if step.result is not None else f'"{step.status.name.lower()}"'
             raise ValueError(
-                f"{place.name()}: `{EXPRESSION_COLUMN}` {step.expression!r} is {shown}, but the text before its "
+                f"`{EXPRESSION_COLUMN}` {step.expression!r} is {shown}, but the text before its "
                 f"anchor (token {place.anchor}) is read as an expression with the value {said.value}. Correct the "
                 "column or the text."
             )
@@ -256,16 +240,14 @@ class TextCheck:
         written = (operand.lstrip("-")[:most] for operand in step.operands)
         return next((number for number in written if number not in known), None)
 
-    def _without_operands(
-        self, given: StepLabel, step: StepLabel, number: str, place: _Place
-    ) -> tuple[StepLabel, str | None]:
+    def _without_operands(self, given: StepLabel, step: StepLabel, number: str) -> tuple[StepLabel, str | None]:
         """The label of an expression one of whose operands cannot be pointed at; an error without an expression.
 
         In an expression that rules read, the reading then learns only that a calculation is asked for.
         """
         if given.expression is None or not self.config.has_vocabulary:
             raise ValueError(
-                f"{place.name()}: no number before the anchor spells the operand {number}, or it touches a letter, a "
+                f"no number before the anchor spells the operand {number}, or it touches a letter, a "
                 "decimal point or a percent sign, or is farther back than "
                 f"`reading_context={self.config.reading_context!r}` goes. The token interface points at numbers in "
                 'digits: write the operand in digits, or set `igc_operator` to "none".'
@@ -274,8 +256,3 @@ class TextCheck:
             return dataclasses.replace(step, operator=EXPRESSION, operands=None), None
         unread = "an operand that the network cannot point at"
         return dataclasses.replace(step, operator=None, operands=None), unread
-
-
-def _asks(step: StepLabel) -> bool:
-    """Whether a step asks for a calculation."""
-    return step.operator not in (None, NO_ARITHMETIC)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from ..inference.evaluation import duration
 
@@ -28,13 +28,6 @@ class Progress(TrainerCallback):
         measure: Returns the exact match (0..1) of the current model on a small sample. None: not measured.
         checks: Number of measurements. They are evenly spread, the last one at the end of the run.
         minutes: Time limit of the run, measurements included. None: no limit.
-
-    Attributes:
-        history: `{"step", "loss_lm", "loss_read", "read_accuracy", "gate_mean", "seconds"}` per log.
-        checks: `{"step", "exact_match", "seconds"}` per measurement. The seconds exclude earlier measurements.
-        seconds: Duration of the run so far.
-        check_seconds: The part of it spent in measurements.
-        stopped_early: Whether the time limit ended the run.
     """
 
     def __init__(
@@ -49,10 +42,10 @@ class Progress(TrainerCallback):
         self.measure = measure
         self.count = checks
         self.limit = None if minutes is None else 60 * minutes
-        self.history: list[dict[str, Any]] = []
-        self.checks: list[dict[str, Any]] = []
-        self.check_seconds = 0.0
-        self.stopped_early = False
+        self.history: list[dict[str, Any]] = []  # losses, accuracy and seconds of each log
+        self.checks: list[dict[str, Any]] = []  # step, exact match, and seconds without those of earlier measurements
+        self.check_seconds = 0.0  # in measurements
+        self.stopped_early = False  # by the time limit
         self._begin: float | None = None
         self._end: float | None = None
         self._writing: tuple[int, float] | None = None  # its first step, and the seconds before it
@@ -60,13 +53,9 @@ class Progress(TrainerCallback):
     @property
     def seconds(self) -> float:
         """Seconds since the run began; after its end, those of the whole run."""
-        if self._begin is None:
-            return 0.0
-        return (self._end or time.perf_counter()) - self._begin
+        return 0.0 if self._begin is None else (self._end or time.perf_counter()) - self._begin
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Starts the clock."""
         self._begin, self._end = time.perf_counter(), None
 
@@ -76,15 +65,12 @@ class Progress(TrainerCallback):
         self._end = None
         self._writing = step, self.seconds
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Measures when it is due, and ends the run at its time limit."""
         step, steps = state.global_step, state.max_steps
         first = 0 if self._writing is None else self._writing[0]
-        reads = self._writing is None and getattr(args, "igc_writing", None) is not None
         due = any(step - first == round((steps - first) * (i + 1) / self.count) for i in range(self.count))
-        if due and not reads and self.measure is not None:
+        if due and not self._only_reads(args) and self.measure is not None:
             before = self.seconds
             seconds = round(before - self.check_seconds, 2)
             self.checks.append({"step": step, "exact_match": self.measure(), "seconds": seconds})
@@ -96,13 +82,12 @@ class Progress(TrainerCallback):
             self.stopped_early = True
             control.should_training_stop = True
 
+    def _only_reads(self, args: Any) -> bool:
+        """Whether this is the first of two stages, in which nothing is written."""
+        return self._writing is None and getattr(args, "igc_writing", None) is not None
+
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
+        self, args: Any, state: TrainerState, control: Any, logs: dict[str, float] | None = None, **kwargs: Any
     ) -> None:
         """Records and prints a log of the trainer."""
         if not logs or "loss" not in logs:  # such as the summary at the end, which has no loss of a step
@@ -114,7 +99,7 @@ class Progress(TrainerCallback):
             # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
             # one step in as many has a language-model loss, and of two stages the first has none.
             "loss_lm": None
-            if self._writing is None and getattr(args, "igc_writing", None) is not None
+            if self._only_reads(args)
             else (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
             "loss_read": loss_read,
             "read_accuracy": logs.get("igc/read_accuracy"),
@@ -124,9 +109,7 @@ class Progress(TrainerCallback):
         self.history.append(entry)
         self.say(self._line(entry, state.max_steps))
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stops the clock."""
         self._end = time.perf_counter()
         if self.stopped_early and self._writing is None:
@@ -138,12 +121,8 @@ class Progress(TrainerCallback):
     def _line(self, entry: dict[str, Any], steps: int) -> str:
         """An entry of the history as a line of text."""
         parts = [f"{'writing, ' * (self._writing is not None)}step {entry['step']}/{steps}"]
-        if entry["loss_lm"] is not None:
-            parts.append(f"loss {entry['loss_lm']:.3f}")
-        if entry["loss_read"] is not None:
-            parts.append(f"reading {entry['loss_read']:.3f}")
-        if entry["read_accuracy"] is not None:
-            parts.append(f"read right {entry['read_accuracy']:.1%}")
+        shown = {"loss_lm": "loss {:.3f}", "loss_read": "reading {:.3f}", "read_accuracy": "read right {:.1%}"}
+        parts += [text.format(entry[name]) for name, text in shown.items() if entry[name] is not None]
         if self.checks:
             parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
         first, before = self._writing or (0, 0.0)

@@ -5,13 +5,15 @@ nothing from later layers (paper, "Modified Training Process"), so a pass that t
 it. Nor does it train the layers before it, so `KeptOutputs` computes their outputs once per text: at layer 12 of
 SmolLM2-135M they are nine tenths of a step. Dropout in these layers is drawn once. Memory: two bytes per number, 1.2
 KB per token and layer read of SmolLM2-135M. Also decides which steps train only the reading.
-Try it: `pytest tests/trainer/test_reading_only.py tests/trainer/test_kept_outputs.py`
+Try it: `pytest tests/trainer/test_reading_only.py`
 
 Shapes: B rows, T positions, H hidden size.
 """
 
 from __future__ import annotations
 
+import bisect
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -20,41 +22,30 @@ import torch
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
 
 from ..tuner.base_model import decoder_layers
-from ..tuner.call import ReadingDone, reading_alone
+from ..tuner.call import Fields, ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.outputs import Fields
 
 
-__all__ = ["KeptOutputs", "ReadingTotals", "Recorder", "read_alone", "reads_alone"]
-__all__ += ["replaced", "supervised_steps", "watched"]
+__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "run_once", "supervised_steps"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 
 
 def reads_alone(args: Any, step: int) -> bool:
-    """Whether a training step trains only the reading.
-
-    Args:
-        args: An `IGCSFTConfig`, or other training arguments, with which no step does.
-        step: Index of the step, counted from 0.
-    """
+    """Whether a training step, counted from 0, trains only the reading; with other arguments than ours none does."""
     return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
 def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
-    """Runs the layers that the calculator reads, and the reading.
+    """Runs the layers that the calculator reads, and the reading; returns its loss and metrics.
 
     Args:
         model: A causal LM with an active IGC adapter, in training mode.
         inputs: A batch of `IGCDataCollator`.
         kept: Of the texts whose layers have run before; None: they run.
-
-    Returns:
-        The loss and the metrics of the reading.
 
     Raises:
         ValueError: The model is wrapped (DDP, FSDP, DeepSpeed), no adapter is active, or the adapter has no reading
@@ -112,23 +103,16 @@ class KeptOutputs:
 
     @contextmanager
     def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
-        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise.
-
-        Args:
-            inputs: `input_ids` and `attention_mask`, both [B, T].
-        """
-        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise."""
+        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
-        if all(text in self.texts for text in texts):
-            with replaced(self.layers, self._returned(texts, mask)):
-                yield
-            return
-        outputs: list[Any] = []
+        is_known = all(text in self.texts for text in texts)
+        outputs = self._returned(texts, mask) if is_known else []
         try:
-            with watched(self.layers, outputs, _rounded):
+            with run_once(self.layers, outputs, _rounded):
                 yield
         finally:  # a pass of the reading alone ends by an exception
-            if len(outputs) == len(self.layers):
+            if not is_known and len(outputs) == len(self.layers):
                 self._keep(texts, mask, outputs)
 
     def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[Any]) -> None:
@@ -141,22 +125,14 @@ class KeptOutputs:
                 self.texts[text] = kept
                 self.room -= kept.nbytes
 
-    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Callable[..., Any]]:
-        """What each layer does instead of running: returns what is kept if it is read, or else its input."""
+    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Any]:
+        """What each layer returns instead of running. One that is not read returns what the next one that is does."""
         first = self.texts[texts[0]]
         read = first.new_zeros(len(self.read), *mask.shape, first.shape[-1], dtype=self.dtype)  # [.., B, T, H]
         for row, text in enumerate(texts):
             read[:, row, mask[row]] = self.texts[text].to(self.dtype)
-
-        def forward(at: int) -> Callable[..., Any]:
-            def run(*args: Any, **kwargs: Any) -> Any:
-                states = args[0] if args else kwargs["hidden_states"]
-                states = read[self.read.index(at)] if at in self.read else states
-                return (states,) if self.are_tuples else states
-
-            return run
-
-        return [forward(at) for at in range(len(self.layers))]
+        outputs = [read[bisect.bisect_left(self.read, at)] for at in range(len(self.layers))]
+        return [(states,) for states in outputs] if self.are_tuples else outputs
 
 
 def _rounded(output: Any) -> Any:
@@ -173,36 +149,45 @@ def _states(output: Any) -> torch.Tensor:
 
 
 @contextmanager
-def replaced(layers: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """Runs other functions instead of the forward passes of layers, whose hooks run as always."""
+def run_once(
+    layers: Sequence[nn.Module],
+    outputs: list[Any],
+    changed: Callable[[Any], Any] = lambda output: output,
+    again: Callable[[], object] = lambda: None,
+) -> Iterator[None]:
+    """Lets layers run in a pass, and fills `outputs` with what they return; if it is filled, they only return that.
+
+    Hooks run as always. `changed` is what becomes of an output in the first pass, before the calculator's hook.
+    `again` is called in a later one, where the last layer would run.
+    """
+
+    def keep(module: nn.Module, args: Any, output: Any) -> Any:
+        outputs.append(changed(output))
+        return outputs[-1]
+
+    def forward(at: int, *args: Any, **kwargs: Any) -> Any:
+        if at == len(layers) - 1:
+            again()
+        return outputs[at]
+
+    if not outputs:
+        handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+        return
     before = [layer.__dict__.get("forward") for layer in layers]
     try:
-        for layer, forward in zip(layers, forwards, strict=True):
-            layer.forward = forward
+        for at, layer in enumerate(layers):
+            layer.forward = functools.partial(forward, at)
         yield
     finally:
         for layer, own in zip(layers, before, strict=True):
             layer.__dict__.pop("forward", None)
             if own is not None:  # of a library that wraps it
                 layer.forward = own
-
-
-@contextmanager
-def watched(
-    layers: Sequence[nn.Module], outputs: list[Any], changed: Callable[[Any], Any] = lambda output: output
-) -> Iterator[None]:
-    """Appends the output of each layer to a list, as it is before the calculator's hook, after it was `changed`."""
-
-    def keep(module: nn.Module, args: Any, output: Any) -> Any:
-        outputs.append(changed(output))
-        return outputs[-1]
-
-    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:
@@ -215,56 +200,21 @@ def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device)
 
 
 class Recorder:
-    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the outputs of its forward passes."""
+    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the output of its trained forward pass.
+
+    TRL (1.16) does not return it for every loss: for some it runs a second pass without gradients, for its metrics.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.outputs: list[ModelOutput] = []
+        self.output: Any = None  # None if the calculator did not run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
-        # The fields are declared on the output's class (`tuner.outputs`), so they survive DDP's rebuilding of outputs.
-        if getattr(output, "igc_loss", None) is not None:
-            self.outputs.append(output)
+        # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
+        if getattr(output, "igc_loss", None) is not None and (self.output is None or output.igc_loss.requires_grad):
+            self.output = output
         return output
 
     def __getattr__(self, name: str) -> Any:  # for TRL, which also reads attributes of the model
         return getattr(self.model, name)
-
-    def chosen(self) -> ModelOutput | None:
-        """The output of the trained pass, or None if the calculator did not run."""
-        # For some losses TRL runs a second pass without gradients, for its metrics.
-        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
-        return next(with_grad, self.outputs[0] if self.outputs else None)
-
-
-class ReadingTotals:
-    """Sums over the supervised steps since the last log.
-
-    TRL's means over batches would weight a batch with one supervised step like others.
-    """
-
-    def __init__(self) -> None:
-        self.sums = torch.zeros(5)
-
-    def add(self, report: Fields, written: bool, metrics: Any, prefix: str, gather: Callable[[Any], Any]) -> None:
-        """Adds a batch, and stores the means.
-
-        Args:
-            report: Of the batch.
-            written: Whether the pass went on after the reading; if not, it has no gate.
-            metrics: TRL's, which receive the means; TRL (1.16) clears them after logging them.
-            prefix: Of their names.
-            gather: Of accelerate, so that all processes log the same.
-        """
-        with_gate = report.count * written
-        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
-        batch = torch.stack([x.detach().float() for x in sums])  # [5]
-        batch = gather(batch[None]).sum(0).cpu()
-        self.sums = batch if f"{prefix}igc/loss_read" not in metrics else self.sums + batch
-        loss, count, correct, gate, with_gate = self.sums.tolist()
-        if count:
-            metrics[f"{prefix}igc/loss_read"] = [loss / count]
-            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
-        if with_gate:
-            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]

@@ -9,6 +9,7 @@ Try it: `pytest tests/trainer/test_learning_curves.py`, `pytest tests/trainer/te
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,8 @@ _DRAWN = {
     "exact_match": (_PARTS, "exact match"),
 }
 
+_PLOTTED = re.compile(rf"(?:eval(?P<set>_|_.*_))?(?P<end>{'|'.join(_DRAWN)})")
+
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
 
@@ -45,36 +48,22 @@ def series(history: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Series]]
         history: Entries with a `step`. Names of an evaluation begin with `eval_`, followed by the name of the eval set
             if there are several; titles contain both.
     """
-    found: dict[str, dict[str, Series]] = {}
+    found: dict[str, dict[str, Series]] = {_LOSSES: {}, _PARTS: {}}
     for entry in history:
         for name, value in entry.items():
-            placed = _place(name)
-            if placed is not None and isinstance(value, (int, float)):
-                found.setdefault(placed[0], {}).setdefault(placed[1], []).append((int(entry["step"]), float(value)))
-    return {panel: found[panel] for panel in (_LOSSES, _PARTS) if panel in found}
-
-
-def _place(name: str) -> tuple[str, str] | None:
-    """Panel and title of a logged value, or None if it is not plotted."""
-    if name in _DRAWN and name != "exact_match":  # which exists in evaluations only
-        return _DRAWN[name]
-    for end, (panel, title) in _DRAWN.items():
-        if name.startswith("eval_") and name.endswith(f"_{end}"):
-            eval_set = name.removeprefix("eval").removesuffix(f"_{end}").removeprefix("_")
-            return panel, f"{title}, eval{' ' if eval_set else ''}{eval_set}"
-    return None
+            match = _PLOTTED.fullmatch(name)
+            # Exact match exists in evaluations only.
+            if match is None or not isinstance(value, int | float) or name == "exact_match":
+                continue
+            panel, title = _DRAWN[match["end"]]
+            if match["set"] is not None:
+                title = f"{title}, eval {match['set'].strip('_')}".strip()
+            found[panel].setdefault(title, []).append((int(entry["step"]), float(value)))
+    return {panel: lines for panel, lines in found.items() if lines}
 
 
 def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> bool:
-    """Plots the curves of a log into a PNG.
-
-    Args:
-        history: A log, as in `series`.
-        path: The path of the PNG.
-
-    Returns:
-        Whether the file was written.
-    """
+    """Plots the curves of a log, as in `series`, into a PNG, and returns whether it was written."""
     panels = series(history)
     if not panels:
         return False
@@ -110,11 +99,9 @@ def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> bool:
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:
     """Adds our quick start and the training record to the card in a folder; `kept_step` as in `training_record`."""
-    sets = {"training": trainer.train_dataset}
-    if isinstance(trainer.eval_dataset, dict):
-        sets |= {f"evaluation ({name})": dataset for name, dataset in trainer.eval_dataset.items()}
-    elif trainer.eval_dataset is not None:
-        sets["evaluation"] = trainer.eval_dataset
+    evaluated = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
+    named = {f"evaluation{f' ({name})' if name else ''}": one for name, one in evaluated.items() if one is not None}
+    sets = {"training": trainer.train_dataset} | named
     record = training_record(trainer.state.log_history, trainer.state.global_step, kept_step, sets)
     write_card(folder, trainer.model.config.name_or_path, adapter, record)
 
@@ -146,15 +133,9 @@ def training_record(
 
 
 def annotated_rows(dataset: Any) -> int | None:
-    """The number of rows with at least one supervised step, or None for a stream.
-
-    Args:
-        dataset: A dataset with a length and `column_names`, or any other source of rows.
-    """
-    names = getattr(dataset, "column_names", None)
-    if names is None or not hasattr(dataset, "__len__"):
-        return None
-    return len(supervised_rows(dataset))
+    """The number of rows with at least one supervised step; None for a stream, or rows that are no dataset."""
+    counts = getattr(dataset, "column_names", None) is not None and hasattr(dataset, "__len__")
+    return len(supervised_rows(dataset)) if counts else None
 
 
 def _size(dataset: Any) -> str:

@@ -32,16 +32,15 @@ from trl.trainer.utils import global_then_local_main_first
 from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
+from ..tuner.call import Fields
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.outputs import Fields
 from . import checks
 from .batches import Lots
 from .checkpoints import (
     ended_by_signal,
     last_complete_checkpoint,
     load_trained,
-    save_rows,
     save_trained,
     warn_of_other_rows,
 )
@@ -51,7 +50,7 @@ from .exact_match import ExactMatch
 from .labels import CUT, ROW_COLUMNS
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import KeptOutputs, ReadingTotals, Recorder, read_alone, reads_alone, supervised_steps
+from .reading_only import KeptOutputs, Recorder, read_alone, reads_alone, supervised_steps
 from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
@@ -116,11 +115,11 @@ class IGCTrainer(SFTTrainer):
         self._writing_rows = writing_rows
         # TRL (1.16) prepares the datasets in its `__init__`, before `self.model` exists, so `_prepare_dataset` needs
         # the config now. With `peft_config`, TRL attaches the adapter there.
-        peft_config = kwargs.get("peft_config")
-        own = peft_config if isinstance(peft_config, IGCConfig) else None
-        self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
-        if isinstance(model, nn.Module) and self.needs_calculator:
-            checks.refuse_absent(model, self._igc_config)
+        given = kwargs.get("peft_config")
+        self._igc_config: IGCConfig | None = given if isinstance(given, IGCConfig) else None
+        if isinstance(model, nn.Module):
+            self._igc_config = self._igc_config or active_config(model)
+            checks.refuse_absent(model, self._igc_config, self.needs_calculator)
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
             checks.refuse_packing(args)
@@ -128,13 +127,12 @@ class IGCTrainer(SFTTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
-        if self.needs_calculator:
-            checks.refuse_absent(self.model, self._igc_config)
+        checks.refuse_absent(self.model, self._igc_config, self.needs_calculator)
         if self._igc_config is not None:  # without one, the trainer is TRL's to the last bit
             score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
-        self._igc_totals: dict[str, ReadingTotals] = {}
+        self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
         self._kept: KeptOutputs | None = None  # of a first stage whose rows come again
@@ -192,20 +190,19 @@ class IGCTrainer(SFTTrainer):
 
     def create_optimizer(self, model: Any = None) -> Any:
         """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
-        opt_model = self.model if model is None else model
-        if self.optimizer is not None:
-            return super().create_optimizer(model)
-        if getattr(self.args, "igc_muon_learning_rate", None) is None:  # `args` may be plain `TrainingArguments`
-            made = super().create_optimizer(model)
+        opt_model, is_new = self.model if model is None else model, self.optimizer is None
+        # `args` may be plain `TrainingArguments`.
+        if is_new and getattr(self.args, "igc_muon_learning_rate", None) is not None:
+            check_muon(self)
+            self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
+            return self.optimizer
+        made = super().create_optimizer(model)
+        if is_new:
             set_calculator_rate(made, opt_model, self.args)
-            return made
-        check_muon(self)
-        self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
-        return self.optimizer
+        return made
 
     def _get_learning_rate(self) -> float:
-        """As the parent's, which is that of the first group of parameters: with Muon, AdamW's is logged under this
-        name, as the argument is called, and Muon's as `learning_rate_muon`."""
+        """As the parent's, which is that of the first group; with Muon AdamW's, and Muon's as `learning_rate_muon`."""
         rate: float = super()._get_learning_rate()
         made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
         if isinstance(made, MuonAdamW) and len(made.parts) > 1:
@@ -237,12 +234,7 @@ class IGCTrainer(SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """As the parent's, plus the weighted reading loss.
-
-        In training the reading loss is normalized like the language-model loss: by the number of supervised steps in
-        the whole accumulation window on all ranks. An update therefore does not depend on how its rows are divided
-        into batches and processes.
-        """
+        """As the parent's, plus the weighted reading loss."""
         alone = self.model.training and reads_alone(self.args, self.state.global_step)
         if "igc_operator" not in inputs:
             if alone:  # a custom collator made no operands: the step would train nothing
@@ -258,7 +250,7 @@ class IGCTrainer(SFTTrainer):
         recorder = Recorder(model)
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
         result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
-        output = recorder.chosen()
+        output = recorder.output
         if output is None:  # the adapter is disabled
             return result
         report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
@@ -269,7 +261,11 @@ class IGCTrainer(SFTTrainer):
         return (loss, result[1]) if return_outputs else loss
 
     def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
-        """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
+        """The reading loss of a batch, weighted and normalized, as it is added to the loss.
+
+        In training it is normalized like the language-model loss: by the number of supervised steps in the whole
+        accumulation window on all ranks, so an update does not depend on how its rows are divided.
+        """
         # `report.loss` is a sum over the supervised steps of the batch, `num_items_in_batch` the parent's number of
         # tokens in the accumulation window, or None.
         if self.model.training and self._igc_in_window is not None:
@@ -282,11 +278,24 @@ class IGCTrainer(SFTTrainer):
         return getattr(self.args, "igc_loss_weight", IGCSFTConfig.igc_loss_weight) * reading
 
     def _log_reading(self, report: Fields, written: bool = True) -> None:
-        """Adds a batch to the totals since the last log, and stores their means among TRL's metrics."""
-        mode = "train" if self.model.training else "eval"
-        prefix = self._igc_eval_set if mode == "eval" else ""
-        totals = self._igc_totals.setdefault(mode, ReadingTotals())
-        totals.add(report, written, self._metrics[mode], prefix, self.accelerator.gather)
+        """Adds a batch to the sums since the last log, and stores their means among TRL's metrics.
+
+        TRL's own means over batches would weight a batch with one supervised step like others. A pass that ended after
+        the reading was not `written` and has no gate.
+        """
+        mode, prefix = ("train", "") if self.model.training else ("eval", self._igc_eval_set)
+        metrics, with_gate = self._metrics[mode], report.count * written
+        parts = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
+        batch = torch.stack([x.detach().float() for x in parts])  # [5]
+        sums = self.accelerator.gather(batch[None]).sum(0).cpu()  # so all processes log the same
+        if f"{prefix}igc/loss_read" in metrics:  # TRL (1.16) clears them after logging them
+            sums = self._igc_totals[mode] + sums
+        self._igc_totals[mode] = sums
+        loss, count, correct, gate, gates = sums.tolist()
+        if count:
+            metrics |= {f"{prefix}igc/loss_read": [loss / count], f"{prefix}igc/read_accuracy": [correct / count]}
+        if gates:
+            metrics[f"{prefix}igc/gate_mean"] = [gate / gates]
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -312,23 +321,20 @@ class IGCTrainer(SFTTrainer):
             checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
-        if self._stage is not None:
+        if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")
             self._kept = KeptOutputs.of_trainer(self)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
         self._kept = None
-        if self._stage is not None and not ended_by_signal(self):
-            self.train_writing(self._stage.shortened(self.state.global_step / self.args.max_steps))
+        if stage is not None and not ended_by_signal(self):
+            self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
         return result
 
     def train_writing(self, stage: WritingStage) -> None:
-        """The second of two stages, which `train` runs after its steps.
-
-        Args:
-            stage: Its settings. If the first stage ended early, they are shortened in proportion.
+        """The second of two stages, which `train` runs after its steps; shortened in proportion if they ended early.
 
         Raises:
             ValueError: No row has a result after its last anchor.
@@ -343,8 +349,7 @@ class IGCTrainer(SFTTrainer):
 
     def writing_loss(self, batch: Batch, output: Any) -> torch.Tensor:
         """The loss of a step of the second stage, given its batch and the model's output: that of its labels."""
-        loss: torch.Tensor = output.loss
-        return loss
+        return output.loss
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """As the parent's, which only loads adapters, and with all other trained weights."""
@@ -356,8 +361,7 @@ class IGCTrainer(SFTTrainer):
     def _load_best_model(self) -> None:
         """As the parent's, which only loads the active adapter, and with all other trained weights."""
         folder = Path(str(self.state.best_model_checkpoint))
-        loaded = self._igc_config is not None and load_trained(self.model, folder)
-        if not loaded:
+        if not (loaded := self._igc_config is not None and load_trained(self.model, folder)):
             super()._load_best_model()
         # If the checkpoint is missing, the parent only warns, and the weights stay those of the last step.
         if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
@@ -371,8 +375,7 @@ class IGCTrainer(SFTTrainer):
             return
         # Only in checkpoints: `save_model` also calls this method, and `output_dir` may have such a name.
         if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
-            save_trained(self.model, folder)
-            save_rows(self.train_dataset, folder)
+            save_trained(self.model, self.train_dataset, folder)
         if (folder / "README.md").is_file():
             extend_card(self, folder, None, self._igc_kept_step)
 

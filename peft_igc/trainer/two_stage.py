@@ -16,7 +16,6 @@ Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 from __future__ import annotations
 
 import copy
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,11 +32,10 @@ from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from .config import WritingStage
-from .optimizer import muon_adamw
+from .optimizer import MuonAdamW, calculators, muon_adamw
 from .progress import Progress
-from .reading_only import replaced, watched
+from .reading_only import run_once
 
 
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
@@ -45,38 +43,26 @@ __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_
 
 @dataclass(eq=False)
 class Kept:
-    """What the decoder layers up to the calculator's made of a batch in the first pass over it.
-
-    Attributes:
-        outputs: what each layer returned, empty before that pass.
-        states: keys and values [B, heads, T, head size] of the calculator's layer.
-    """
+    """What the decoder layers up to the calculator's returned in the first pass over a batch, and the keys and values
+    [B, heads, T, head size] of the last of them."""
 
     outputs: list[Any] = field(default_factory=list)
-    states: tuple[torch.Tensor, torch.Tensor] | None = None
+    states: tuple[torch.Tensor, ...] = ()
 
 
 class Batch(NamedTuple):
-    """Rows from their anchors on.
+    """Rows from their anchors on."""
 
-    Attributes:
-        cache: keys and values, and the state, of the prompts before the anchors.
-        inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
-        kept: what the decoder layers up to the calculator's returned for them.
-        rows: the rows.
-        lengths: tokens of each row from its anchor on.
-    """
-
-    cache: DynamicCache
-    inputs: dict[str, Any]
+    cache: DynamicCache  # keys and values, and the state, of the prompts before the anchors
+    inputs: dict[str, Any]  # of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`
     kept: Kept
     rows: Sequence[Mapping[str, Any]] = ()
-    lengths: Sequence[int] = ()
+    lengths: Sequence[int] = ()  # tokens of each row from its anchor on
 
 
 def training_only(model: Any, part: str) -> None:
     """Lets only one mapping of the calculators be trained: `"igc_input_mapping"` or `"igc_output_mapping"`."""
-    for layer in (module for module in model.modules() if isinstance(module, IGCLayer)):
+    for layer in calculators(model):
         for name, parameter in layer.named_parameters():
             parameter.requires_grad_(part in name)
 
@@ -84,14 +70,11 @@ def training_only(model: Any, part: str) -> None:
 def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch:
     """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
 
-    Args:
-        model: a causal LM with an IGC adapter.
-        rows: of `batches.tokenized`, each with the columns of its last anchor, after which the labels begin.
-        pad: a token for padding.
+    The rows are `writable`, each with the columns of its last anchor.
     """
     config = active_config(model)
     assert config is not None
-    starts, device = _anchors(rows, config), model.device
+    starts, device = [_anchor(row, config)[0] for row in rows], model.device
     lengths = [len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True)]
     before, after = max(starts), max(lengths)
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
@@ -119,7 +102,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
 def without_calculator(model: Any) -> Iterator[None]:
     """Turns the calculators off. `disable_adapter` of PEFT (0.21) would make all their weights trainable again, and
     turn off a LoRA trained with them."""
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    layers: list[Any] = calculators(model)
     before = [layer.disable_adapters for layer in layers]
     try:
         for layer in layers:
@@ -131,14 +114,10 @@ def without_calculator(model: Any) -> Iterator[None]:
 
 
 def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingStage) -> None:
-    """Trains the output mapping with the language-model loss; afterwards all of the adapter is trainable again.
+    """Trains the output mapping on `writable` rows with the language-model loss, after an `IGCTrainer`'s own steps.
 
-    Steps are counted after those of the trainer, logged by it and told to its callbacks.
-
-    Args:
-        trainer: An `IGCTrainer` whose steps have trained the reading.
-        rows: Tokenized rows with one result at the end, as of `writable`.
-        stage: All settings.
+    Steps are counted after those of the trainer, logged by it and told to its callbacks. Afterwards all of the adapter
+    is trainable again.
     """
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
@@ -146,7 +125,8 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
     for one in progress:
         one.begin_writing(start)
-    optimizer, schedules = _optimizer(model, args, stage)
+    optimizer = _optimizer(model, args, stage)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     trained = [p for p in model.parameters() if p.requires_grad]
     state.max_steps, total, since = start + stage.steps, 0.0, 0
     model.train()
@@ -159,8 +139,7 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
-        for schedule in schedules:
-            schedule.step()
+        schedule.step()
         total, state.global_step = total + float(loss.detach()), start + step
         trainer.control = trainer.callback_handler.on_step_end(args, state, trainer.control)
         model.train()  # a callback may have measured it
@@ -202,31 +181,17 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     """Lets the layers up to the calculator's run in the first pass over a batch, and return the same in later ones.
 
     What hooks do with the outputs is not kept: they run in each pass. Dropout in these layers is drawn once.
-
-    Args:
-        model: a causal LM with an IGC adapter.
-        kept: what the first pass made, which fills it.
-        cache: of this pass.
     """
     config = active_config(model)
     assert config is not None
-    at, layers = config.layer, list(decoder_layers(model)[1])[: config.layer + 1]
-
-    def last(*_: Any, **__: Any) -> Any:
-        assert kept.states is not None
-        cache.update(*kept.states, at)  # the state of the text is as long as the keys of its layer
-        return kept.outputs[at]
-
-    if not kept.outputs:
-        length = cache.get_seq_length()
-        with watched(layers, kept.outputs):
-            yield
+    at, length, is_first = config.layer, cache.get_seq_length(), not kept.outputs
+    # The state of the text is as long as the keys of its layer.
+    again = lambda: cache.update(*kept.states, at)  # noqa: E731
+    with run_once(list(decoder_layers(model)[1])[: at + 1], kept.outputs, again=again):
+        yield
+    if is_first:
         own = cache.layers[at]
         kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
-        return
-    forwards = [lambda *_, output=output, **__: output for output in kept.outputs[:at]]
-    with replaced(layers, [*forwards, last]):
-        yield
 
 
 def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int) -> Iterator[Batch]:
@@ -251,38 +216,10 @@ def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
     return anchor, anchor >= 1 and bool((labels[0, : anchor + 1] == -100).all())
 
 
-def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
-    """The position of each row's last anchor.
-
-    Raises:
-        ValueError: a row has none, it is the first token, or there are labels before it.
-    """
-    found = []
-    for row in rows:
-        anchor, fits = _anchor(row, config)
-        if not fits:
-            where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
-            raise ValueError(
-                f"A row has {where}, but one is needed after at least one token and before all labels. Cut the row "
-                "after the result of one anchor."
-            )
-        found.append(anchor)
-    return found
-
-
-def _optimizer(model: Any, args: Any, stage: WritingStage) -> tuple[Any, list[Any]]:
-    """The optimizer of the parameters that are trained, and the schedules of its parts."""
+def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:
+    """The optimizer of the parameters that are trained."""
     args = copy.copy(args)
     args.learning_rate = args.igc_learning_rate = stage.learning_rate
     args.igc_muon_learning_rate, args.weight_decay = stage.muon_learning_rate, stage.weight_decay
     decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
-    optimizer = muon_adamw(model, args, decayed)
-    warmup, schedule = max(stage.warmup_steps, 1), torch.optim.lr_scheduler.LambdaLR
-    return optimizer, [schedule(part, lambda step: _rate(step, warmup, stage.steps)) for part in optimizer.parts]
-
-
-def _rate(step: int, warmup: int, steps: int) -> float:
-    """Linear warm-up, then a cosine to 0."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
+    return muon_adamw(model, args, decayed)

@@ -8,15 +8,15 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import tiny_base, tiny_igc
-from peft_igc.calibration.operating_curve import (
+from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
+from peft_igc.calibration.run import (
     THRESHOLDS,
     OperatingPoint,
+    check_items,
     choose_confidence,
     fit_temperature,
     operating_curve,
 )
-from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
-from peft_igc.calibration.run import check_items
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty

@@ -15,8 +15,8 @@ from tiny_training import WARNINGS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, tiny_base
+from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter, load_base
-from peft_igc.inference.tracing import trace
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS

@@ -1,4 +1,7 @@
-"""Promises of `peft-igc demo`: a recipe trained in two stages, measured, reported; nothing half-written."""
+"""Promises of `peft-igc demo`: a recipe trained in two stages, measured, reported; nothing half-written.
+
+Bases without a chat template are asked as completion models are, `Q: ...`, `A: ...`, or at the end of a text.
+"""
 
 import json
 import re
@@ -6,19 +9,20 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 import yaml
-from tiny_training import WARNINGS
+from tiny_training import WARNINGS, tokenizer
 
 from peft_igc import cli, tiny_base
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import has_number
 from peft_igc.demo import measure
-from peft_igc.inference.evaluation import evaluate
-from peft_igc.inference.loading import TINY_FOLDER, load_adapter
+from peft_igc.inference.evaluation import evaluate, generate_answers
+from peft_igc.inference.loading import TINY_FOLDER, load_adapter, load_base
 from peft_igc.sft import demo
 from peft_igc.sft.datasets import generated_rows, rows_of_writing
 from peft_igc.sft.demo import RECIPES, command, run_demo
-from peft_igc.sft.run import parse
+from peft_igc.sft.run import main, parse
 from peft_igc.trainer.config import WritingStage
 from peft_igc.tuner.layer import IGCLayer
 from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
@@ -114,8 +118,6 @@ def test_the_saved_folder_names_the_base_and_no_path_and_its_card_has_the_table(
 
 
 def test_transformers_loads_the_folder_by_itself(outcome):
-    import transformers
-
     folder, prompt = str(outcome[0] / "adapter"), [{"role": "user", "content": "What is 58 times 36?"}]
     made = transformers.pipeline("text-generation", model=folder, max_new_tokens=4, do_sample=False)
     assert any(isinstance(module, IGCLayer) for module in made.model.modules())
@@ -125,17 +127,12 @@ def test_transformers_loads_the_folder_by_itself(outcome):
         assert torch.allclose(made.model(tokens).logits.float(), ours(tokens).logits, atol=1e-4)
 
 
-@pytest.mark.slow
-def test_equal_seeds_give_equal_adapters(outcome, tmp_path):
-    again = run_demo(tmp_path / "out", seed=1, more=small())
-    files = [folder / "adapter" / "adapter_model.safetensors" for folder in (tmp_path / "out", outcome[0])]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert again["sets"]["bigbench"]["mistakes"] == outcome[1]["sets"]["bigbench"]["mistakes"]
-
-
 def test_a_time_limit_ends_training_early_and_the_exit_code_asks_for_no_target(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small()))
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "left over").touch()
     assert cli.main(["demo", "--output", str(tmp_path), "--minutes", "1e-6"]) == 0
+    assert not (tmp_path / "adapter" / "left over").exists()  # an earlier run's results are replaced
     said = capsys.readouterr().out
     assert "Stopped at the time limit after step 1 of 3" in said
     assert f'Now try: peft-igc trace --base tiny --adapter {tmp_path / "adapter"} "What is' in said
@@ -156,15 +153,6 @@ def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
     assert (tmp_path / "results.json").read_text() == "earlier"
     assert "Interrupted" in capsys.readouterr().err
-
-
-def test_results_of_an_earlier_run_are_replaced(tmp_path):
-    old, new = tmp_path / "old" / "adapter", tmp_path / "new" / "adapter"
-    for folder, name in ((old, "left over"), (new, "new")):
-        folder.mkdir(parents=True)
-        (folder / name).touch()
-    demo.replaced(new.parent, old.parent)
-    assert [path.name for path in old.iterdir()] == ["new"]
 
 
 TOO_DEEP = "`layer=99` is out of range: the model has 5 decoder layers"
@@ -284,3 +272,63 @@ def test_longer_rows_can_have_results_of_all_lengths_equally_often():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_demonstration_runs_on_a_gpu(tmp_path):
     assert run_demo(tmp_path / "out", seed=1, device="cuda", more=small())["sets"]["bigbench"]["n"] == 20
+
+
+# ------------------------------------------------------------------------------------------ without a template
+QUESTION = "<bos>Q: What is 58 plus 36?\nA:"
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory):
+    """A folder with a Gemma 3 of random weights, most of whose layers have sliding windows."""
+    folder = tmp_path_factory.mktemp("gemma")
+    config = transformers.Gemma3TextConfig(
+        vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=7, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, sliding_window=16, layer_types=["sliding_attention"] * 5
+        + ["full_attention", "sliding_attention"], bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    transformers.Gemma3ForCausalLM(config).save_pretrained(folder)
+    spelled = tokenizer()
+    spelled.chat_template = None
+    spelled.save_pretrained(folder)
+    return folder
+
+
+def test_a_demonstration_asks_it_as_a_completion_model(gemma, tmp_path):
+    more = [*small(checks=0), "--igc_layer", "6", "--igc_read_from", "3"]
+    results = run_demo(tmp_path / "out", base=str(gemma), per_group=1, more=more)
+    assert results["training"]["steps"] == 5
+    assert results["sets"]["bigbench"]["n"] == 20
+    base, spelled = load_base(gemma)
+    asked = spelled.apply_chat_template(
+        [{"role": "user", "content": "What is 58 plus 36?"}], tokenize=False, add_generation_prompt=True
+    )
+    assert asked == QUESTION
+    model = load_adapter(base, tmp_path / "out" / "adapter")
+    config = model.peft_config["default"]
+    assert spelled.decode(config.anchors["turns"][0]) == "A:"
+    config.confidence = 0.0
+    (answer,) = generate_answers(model, spelled, ["What is 58 plus 36?"], max_new_tokens=2, return_steps=True)
+    assert answer.status != "no_anchor"
+
+
+@pytest.mark.parametrize("anchor", ["prompt_end", "="])
+def test_a_training_at_the_end_of_texts_leaves_them_as_they_are(gemma, tmp_path, anchor):
+    rows = [{"prompt": f"{a}+{a}=", "completion": str(2 * a)} for a in range(10, 26)]
+    columns = [
+        {"igc_operator": "+", "igc_operands": [row["prompt"][:2]] * 2, "igc_result": row["completion"]} for row in rows
+    ]
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row | more) + "\n" for row, more in zip(rows, columns, strict=True)))
+    sizes = {name: str(value) for name, value in (SIZES | QUICK).items() if name != "igc_generated_rows"}
+    line = [text for name, value in sizes.items() for text in (f"--{name}", value)]
+    line += ["--model_name_or_path", str(gemma), "--dataset_name", str(data), "--output_dir", str(tmp_path / "out")]
+    line += ["--igc_anchors", anchor, "--use_cpu", "true", "--bf16", "false", "--igc_held_out", "0"]
+    trainer = main(parse([*line, "--gradient_checkpointing", "false", "--logging_steps", "1"]))
+    assert trainer.processing_class.chat_template is None
+    row = trainer.train_dataset[0]
+    assert trainer.processing_class.decode(row["input_ids"]).replace("<eos>", "") in {
+        one["prompt"] + one["completion"] for one in rows
+    }
+    assert any(entry.get("igc/loss_read", 0) > 0 for entry in trainer.state.log_history)

@@ -1,20 +1,22 @@
-"""Promises of the arguments of `peft-igc sft`: what is unknown is said first, and the help page begins with ours."""
+"""Promises of the arguments of `peft-igc sft`: what is unknown is said first, the help page begins with ours, and
+defaults fill in what the user left out, and nothing else."""
 
 import dataclasses
 import re
-import sys
 
 import pytest
 import torch
 from tiny_training import WARNINGS
 
 from peft_igc import cli, tiny_base
+from peft_igc.sft import parser
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, igc_config
-from peft_igc.sft.parser import SFTParser
+from peft_igc.sft.parser import SFTParser, given_names
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.tuner.config import IGCConfig
 from peft_igc.tuner.config_values import SIZES
+from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -40,7 +42,7 @@ def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
 # ------------------------------------------------------------------------------------------ help
 @pytest.fixture(scope="module")
 def page():
-    return SFTParser("peft-igc sft").format_help_all()
+    return SFTParser().format_help_all()
 
 
 def entries(page):
@@ -86,7 +88,7 @@ def values_of_a_run():
 
 
 def test_the_page_is_one_screen_that_begins_with_ours_and_leads_to_all_arguments(page):
-    short = SFTParser("peft-igc sft").format_help()
+    short = SFTParser().format_help()
     lines = short.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 119
@@ -103,13 +105,13 @@ def test_both_pages_end_the_program(option, page, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["sft", option])
     assert ended.value.code == 0
-    wanted = page if "all" in option else SFTParser("peft-igc sft").format_help()
+    wanted = page if "all" in option else SFTParser().format_help()
     assert capsys.readouterr().out.split() == wanted.split()
 
 
 def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
     used, compared = values_of_a_run(), 0
-    for line in SFTParser("peft-igc sft").format_help().splitlines():
+    for line in SFTParser().format_help().splitlines():
         if line.startswith("  --"):
             name, shown = line[4:34].strip(), line[34:58].strip()
             wanted = {"model_name_or_path": "", "output_dir": "", "report_to": "none"}.get(name, used[name])
@@ -124,8 +126,103 @@ def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
         assert f"(default: {used[name]})" in found[name]
 
 
-def test_the_parser_of_the_page_parses():
-    parsed = sft.parse(LINE)
-    assert parsed.training.use_cpu
-    assert parsed.launch == []
-    assert sys.modules["torch"] is torch
+# ------------------------------------------------------------------------------------------ defaults
+def parsed(tmp_path, *more):
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", *more]
+    return sft.parse(line)
+
+
+def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_path):
+    _, training, _, _, igc, _ = parsed(tmp_path)
+    assert igc.igc_generated_rows == parser.GENERATED_ROWS
+    assert training.max_steps == parser.STEPS
+    assert training.per_device_train_batch_size == parser.BATCH_SIZE
+    assert training.warmup_steps == parser.WARMUP
+    assert training.calculator_learning_rate == 1e-3
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (4, parser.MUON_RATE)
+
+
+@pytest.mark.parametrize(
+    ("line", "every", "muon"),
+    [
+        (["--max_steps", "2"], 1, None),
+        (["--igc_writing_every", "1"], 1, parser.MUON_RATE),
+        (["--learning_rate", "1e-3"], 4, None),
+        (["--optim", "sgd"], 4, None),
+        (["--igc_train_base"], 1, parser.MUON_RATE),
+        (["--igc_adapter", "igc+lora"], 1, parser.MUON_RATE),
+        (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
+    ],
+)
+def test_the_reading_has_steps_of_its_own_and_muon_where_both_are_possible(tmp_path, line, every, muon):
+    training = parsed(tmp_path, *line)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (every, muon)
+
+
+def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    training = parsed(tmp_path)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        (["--max_steps", "-1"], "max_steps", -1),
+        (["--num_train_epochs", "3"], "max_steps", -1),  # TRL's default, but given
+        (["--num-train-epochs=3"], "max_steps", -1),
+        (["--per_device_train_batch_size", "8"], "per_device_train_batch_size", 8),
+        (["--gradient_accumulation_steps", "2"], "per_device_train_batch_size", 8),
+        (["--warmup_steps", "0"], "warmup_steps", 0),
+        (["--max_steps", "2"], "warmup_steps", 0),  # a warm-up would leave one step of the two
+        (["--max_steps", "200"], "warmup_steps", parser.WARMUP),
+        (["--learning_rate", "3e-3"], "calculator_learning_rate", 3e-3),
+        (["--igc_learning_rate", "4e-3"], "calculator_learning_rate", 4e-3),
+    ],
+)
+def test_what_is_given_stays(tmp_path, line, name, value):
+    assert getattr(parsed(tmp_path, *line)[1], name) == value
+
+
+def test_data_of_ones_own_are_not_mixed_with_generated_rows(tmp_path):
+    assert parsed(tmp_path, "--dataset_name", "mine")[4].igc_generated_rows == 0
+    assert parsed(tmp_path, "--igc_generated_rows", "64")[4].igc_generated_rows == 64
+
+
+def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 1e-3)
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--learning_rate", "5e-4")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (5e-4, 5e-4)
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--igc_learning_rate", "3e-3")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 3e-3)
+
+
+def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
+    for adapter, rate in (("lora", parser.LORA_RATE), ("none", 2e-5)):
+        _, training, _, _, igc, _ = parsed(tmp_path, "--igc_adapter", adapter)
+        assert (training.max_steps, training.per_device_train_batch_size, igc.igc_generated_rows) == (-1, 8, 0)
+        assert training.learning_rate == rate
+
+
+def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path)]
+    monkeypatch.setattr(parser.torch.accelerator, "is_available", lambda: False)
+    for supported in (True, False):
+        monkeypatch.setattr(parser, "computes_bf16", lambda supported=supported: supported)
+        training = sft.parse(line).training
+        assert (training.use_cpu, training.bf16) == (True, supported)
+        assert sft.parse([*line, "--use_cpu"]).training.bf16 == supported
+    assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).training.bf16
+    monkeypatch.setattr(parser.torch.accelerator, "is_available", lambda: True)
+    assert parser.device_arguments(set()) == []
+    assert parser.device_arguments({"use_cpu"}) == ["--bf16", "false"]  # as the recipes for a processor
+
+
+def test_the_names_in_a_file_count_as_given(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("learning_rate: 2.0e-5\nmax_steps: 7\n")
+    assert given_names(["--config", str(file), "--seed", "1", "--use-cpu"]) == {
+        "config", "learning_rate", "max_steps", "seed", "use_cpu",
+    }  # fmt: skip
+    assert parsed(tmp_path, "--config", str(file))[1].max_steps == 7

@@ -1,4 +1,7 @@
-"""What is trained with a calculator is in the checkpoints: the best model and a resumed run have all of it."""
+"""What is trained with a calculator is in the checkpoints, and the last complete one is found."""
+
+import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,7 +10,7 @@ from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.checkpoints import TRAINED
+from peft_igc.trainer.checkpoints import TRAINED, last_complete_checkpoint
 from peft_igc.trainer.trainer import IGCTrainer
 
 
@@ -149,3 +152,56 @@ def test_sharded_weights_beside_the_calculator_are_refused(tmp_path, monkeypatch
     with pytest.raises(ValueError, match="More is trained than the calculator, and with FSDP or DeepSpeed"):
         trainer(tmp_path, model=with_base())
     trainer(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------ which checkpoint
+def saved(folder, step, state='{"global_step": 1}', *more):
+    path = folder / f"checkpoint-{step}"
+    path.mkdir()
+    if state is not None:
+        (path / "trainer_state.json").write_text(state)
+    for name in more:
+        (path / name).write_text("")
+    return str(path)
+
+
+def test_the_last_checkpoint_that_was_saved_to_its_end_is_found_and_others_are_told(tmp_path, caplog):
+    saved(tmp_path, 2)
+    wanted = saved(tmp_path, 10)
+    saved(tmp_path, 12, json.dumps({"global_step": 12})[:-4])
+    saved(tmp_path, 14, None)
+    saved(tmp_path, 16, "{}", "checkpoint-is-incomplete.txt")
+    (tmp_path / "checkpoint-best").mkdir()
+    assert last_complete_checkpoint(tmp_path) == wanted
+    for step in (12, 14, 16):
+        assert f"checkpoint-{step}` was not saved to its end" in caplog.text
+    assert "checkpoint-2`" not in caplog.text
+
+
+def generators(path, *ranks):
+    for rank in ranks:
+        torch.save({"cpu": torch.zeros(1)}, Path(path) / f"rng_state_{rank}.pth")
+
+
+def test_a_checkpoint_of_several_processes_is_whole_when_each_has_written_its_own(tmp_path):
+    only_the_model = saved(tmp_path, 2)
+    both = saved(tmp_path, 4)
+    generators(both, 0, 1)
+    half = saved(tmp_path, 6)
+    generators(half, 0, 1)
+    file = Path(half) / "rng_state_1.pth"
+    file.write_bytes(file.read_bytes()[:-30])
+    generators(saved(tmp_path, 8), 0)
+    assert last_complete_checkpoint(tmp_path, processes=2) == both
+    (Path(both) / "rng_state_1.pth").unlink()
+    assert last_complete_checkpoint(tmp_path, processes=2) == only_the_model
+    assert last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-8")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_to_resume_from_is_an_error(tmp_path, exists):
+    if exists:
+        saved(tmp_path, 3, None)
+    made = trainer(tmp_path)
+    with pytest.raises(ValueError, match="has no complete checkpoint to resume from. Begin anew with `train"):
+        made.train(resume_from_checkpoint=True)

@@ -1,17 +1,15 @@
 """Exact match while training: what is asked, what counts as right, where the metric goes, what it leaves untouched."""
 
-import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
-from tiny_models import tiny_model
 from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
-from peft_igc.trainer.exact_match import ExactMatch, Question
-from peft_igc.trainer.trainer import BaselineTrainer
+from peft_igc.trainer.exact_match import ExactMatch
 from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
 
 
@@ -49,7 +47,7 @@ class Parrot:
             made.append(ids(self.answers.get(text, "?")) + ([2] if self.ends else []))
         width = given["generation_config"].max_new_tokens if not self.ends else max(map(len, made))
         made = [(one + [0 if self.ends else 10] * width)[:width] for one in made]
-        return torch.cat([given["input_ids"], torch.tensor(made)], 1)
+        return SimpleNamespace(sequences=torch.cat([given["input_ids"], torch.tensor(made)], 1))
 
 
 # ------------------------------------------------------------------------------------------ what is asked
@@ -73,7 +71,7 @@ TURNS = [*chat(ROW), *chat({"prompt": "4+5=", "completion": "9"})]
 )
 def test_a_rows_last_answer_is_asked_for_and_its_prompt_is_all_that_stands_before(row, prompt, answer):
     questions, skipped = asked().draw(igc_model(), [row | {"igc_operator": "+", "igc_operands": ["1", "2"]}])
-    assert questions == [Question(ids(prompt), answer)]
+    assert questions == [{"prompt": ids(prompt), "target": answer}]
     assert skipped == 0
 
 
@@ -81,7 +79,7 @@ def test_a_template_that_opens_an_answer_with_text_of_its_own_has_that_text_in_t
     made = asked()
     template = tokenizer().chat_template.replace("{% generation %}", "{% generation %}<>")
     made.tokenizer.chat_template = template
-    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0].answer == "<>3"
+    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0]["target"] == "<>3"
 
 
 def test_the_model_is_given_prompts_alone(tmp_path):
@@ -101,13 +99,9 @@ def test_the_sample_is_the_same_each_time_and_another_for_another_seed():
     assert first == asked(rows=5).draw(model, data)[0]
     assert first != asked(rows=5, seed=1).draw(model, data)[0]
     assert len(asked(rows=100).draw(model, data)[0]) == 40
-    assert [q.answer for q in asked(rows=3).draw(model, data.to_iterable_dataset())[0]] == [
-        row["completion"] for row in rows(3)
-    ]
-
-
-def test_another_dataset_under_the_same_name_is_drawn_anew():
-    made, model = asked(), igc_model()
+    first_three = asked(rows=3).draw(model, data.to_iterable_dataset())[0]
+    assert [one["target"] for one in first_three] == [row["completion"] for row in rows(3)]
+    made = asked()
     assert made.draw(model, to_dataset(rows(4, 1)))[0] != made.draw(model, to_dataset(rows(4, 2)))[0]
 
 
@@ -121,8 +115,7 @@ def test_rows_that_cannot_be_answered_are_counted_by_reason(caplog):
         {"prompt": "1+2=", "completion": "12345678"},  # with its end a token too long
         {"prompt": "x" * 256, "completion": "3"},
     ]
-    with caplog.at_level(logging.WARNING):
-        questions, skipped = asked().draw(igc_model(), data, "held-out")
+    questions, skipped = asked().draw(igc_model(), data, "held-out")
     assert (len(questions), skipped) == (1, 5)
     assert "5 of 6 rows drawn from the eval set 'held-out' cannot be answered" in caplog.text
     assert "no prompt followed by an answer (3)" in caplog.text
@@ -153,18 +146,14 @@ def test_a_model_in_pieces_is_refused(tmp_path, how):
         ExactMatch.of_trainer(made, tokenizer())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "least"),
-    [("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1)],
-)
-def test_numbers_out_of_range_are_refused(tmp_path, name, value, least):
-    with pytest.raises(ValueError, match=f"`{name}={value}` is not at least {least}"):
-        trainer(tmp_path, **{name: value})
+def test_numbers_out_of_range_are_refused(tmp_path):
+    for name, value, least in (("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1)):
+        with pytest.raises(ValueError, match=f"`{name}={value}` is not at least {least}"):
+            trainer(tmp_path, **{name: value})
 
 
 def test_no_eval_set_is_told(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING):
-        trainer(tmp_path, igc_exact_match=4)
+    trainer(tmp_path, igc_exact_match=4)
     assert "`igc_exact_match` is set, but there is no `eval_dataset`" in caplog.text
 
 
@@ -180,16 +169,6 @@ def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
     assert made.counts(model, questions) == (0, 4)
     made.max_new_tokens = 2
     assert made.counts(model, questions) == (0, 4)
-
-
-def test_shares_of_processes_add_up():
-    model, made = igc_model(), asked()
-    questions, _ = made.draw(model, to_dataset(rows(7)))
-    Parrot(model, {row["prompt"]: row["completion"] for row in rows(5)})
-    assert made.counts(model, questions) == (5, 0)
-    shares = [made.counts(model, questions, share, 3) for share in range(3)]
-    assert sum(right for right, _ in shares) == 5
-    assert made.counts(model, questions[:1], 2, 3) == (0, 0)  # a share of nothing
 
 
 # ------------------------------------------------------------------------------------------ where it goes
@@ -213,62 +192,17 @@ def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
     assert made.evaluate(to_dataset(rows(2, 2)))["eval_exact_match"] == 0
 
 
-def test_a_lora_is_asked_too(tmp_path):
-    from peft import LoraConfig
-
-    made = trainer(
-        tmp_path,
-        model=tiny_model("llama"),
-        cls=BaselineTrainer,
-        peft_config=LoraConfig(target_modules=["q_proj"]),
-        eval_dataset=to_dataset(rows(2)),
-        igc_exact_match=2,
-    )
-    assert made.evaluate()["eval_exact_match"] == 0
-
-
 # ------------------------------------------------------------------------------------------ what it leaves alone
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_training_ends_with_the_same_bits_whether_it_is_measured_or_not(tmp_path, checkpointing):
-    ends = []
+    ends, options = [], {**EVALUATED, "gradient_checkpointing": checkpointing}
     for count in (0, 4):
-        made = trainer(
-            tmp_path,
-            eval_dataset=to_dataset(rows(4)),
-            igc_exact_match=count,
-            gradient_checkpointing=checkpointing,
-            **EVALUATED,
-        )
+        made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)), igc_exact_match=count, **options)
         made.train()
         ends.append((weights(made.model), [log.get("loss") for log in made.state.log_history]))
     assert all(torch.equal(ends[0][0][name], ends[1][0][name]) for name in ends[0][0])
     assert ends[0][1] == ends[1][1]
-
-
-@pytest.mark.slow
-def test_a_model_that_has_learned_its_rows_scores_what_evaluation_finds(tmp_path):
-    from peft_igc.inference.evaluation import generate_answers
-
-    data = rows(4, digits=1)
-    # the base too: its random head could not say any answer
-    model = igc_model().requires_grad_(True)
-    made = trainer(
-        tmp_path,
-        data,
-        model,
-        eval_dataset=to_dataset(data),
-        igc_exact_match=4,
-        igc_exact_match_tokens=8,
-        max_steps=60,
-        gradient_checkpointing=True,
-        learning_rate=1e-2,
-    )
-    made.train()
-    score = made.evaluate()["eval_exact_match"]
-    answers = generate_answers(made.model, tokenizer(), [row["prompt"] for row in data], raw=True, max_new_tokens=8)
-    expected = sum(answer == row["completion"] for answer, row in zip(answers, data, strict=True)) / 4
-    assert score == expected > 0
 
 
 def _evaluate_as_rank(rank, port, folder):

@@ -1,14 +1,11 @@
 """Promises of `igc_expression` in training: compared with the text, encoded, learned as one question."""
 
 import functools
-import logging
 
 import pytest
 import torch
 
 from peft_igc import IGCConfig, assistant_header, tiny_base
-from peft_igc.data import to_dataset
-from peft_igc.data.columns import EXPRESSION
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
@@ -89,9 +86,8 @@ def test_a_text_that_says_another_expression_is_refused(question, expression, me
 def test_an_expression_that_rules_do_not_read_is_not_supervised(question, caplog):
     _, _, collator = tools(max_operands=7)  # one that has not warned yet
     collator._warned = False
-    with caplog.at_level(logging.WARNING):
-        batch = collator([row(question, "12", igc_expression="3 + 4 + 5")])
-        collator([row(question, "12", igc_expression="3 + 4 + 5")])
+    batch = collator([row(question, "12", igc_expression="3 + 4 + 5")])
+    collator([row(question, "12", igc_expression="3 + 4 + 5")])
     assert batch["igc_operator"].tolist() == [[IGNORE]]
     assert batch["igc_result_status"].tolist() == [[int(Status.NONE)]]
     assert caplog.text.count("the text says no expression that rules read") == 1
@@ -134,19 +130,6 @@ def test_the_hidden_interface_takes_pairs_only():
     assert batch["igc_operator"].tolist() == [[PLUS]]
     with pytest.raises(ValueError, match=r"'3 \+ 4 \+ 5' is not one operation on two integers"):
         collator([row("3 + 4 + 5", "12", igc_expression="3 + 4 + 5")])
-
-
-def test_a_dataset_has_the_column_if_a_row_has_it():
-    plain = {
-        "prompt": "1 + 2 =",
-        "completion": " 3",
-        "igc_operator": "+",
-        "igc_operands": ["1", "2"],
-        "igc_result": "3",
-    }
-    asked = {"prompt": "2 ^ 3 =", "completion": " 8", "igc_operator": EXPRESSION, "igc_expression": "2 ^ 3"}
-    assert "igc_expression" not in to_dataset([plain]).column_names
-    assert to_dataset([plain, asked])["igc_expression"][:] == [None, "2 ^ 3"]
 
 
 def test_of_an_expression_the_reading_learns_only_that_it_is_asked():

@@ -1,6 +1,5 @@
 """Learning curves: which values are drawn, where the picture is, what happens where it cannot be."""
 
-import logging
 import sys
 
 import pytest
@@ -50,42 +49,30 @@ def test_a_picture_is_drawn_and_nothing_is_where_there_is_nothing_to_draw(tmp_pa
     assert not (tmp_path / "none.png").exists()
 
 
-def test_losses_that_are_no_number_or_not_positive_do_not_end_a_run(tmp_path):
-    history = [{"loss": value, "step": step} for step, value in enumerate([float("nan"), float("inf"), -1.0, 0.0])]
-    assert draw_curves(history, tmp_path / "curves.png")
-
-
 def test_the_end_of_training_leaves_a_picture(tmp_path):
     made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)), igc_curves=True, eval_strategy="steps", eval_steps=1)
     made.train()
     assert (tmp_path / FILE_NAME).stat().st_size > 1000
 
 
-def test_no_picture_is_drawn_where_none_is_wanted_or_no_calculator_is_trained(tmp_path):
+def test_no_picture_is_drawn_where_none_is_wanted_or_by_another_process_than_the_main_one(tmp_path, monkeypatch):
     assert arguments(tmp_path).igc_curves is False
     trainer(tmp_path).train()
     base = tiny_model("llama").requires_grad_(True)
     trainer(tmp_path, model=base, cls=BaselineTrainer, igc_curves=True).train()
-    assert not (tmp_path / FILE_NAME).exists()
-
-
-def test_processes_other_than_the_main_one_draw_nothing(tmp_path, monkeypatch):
     made = trainer(tmp_path, igc_curves=True)
     monkeypatch.setattr(made, "is_world_process_zero", lambda: False)
     made.train()
     assert not (tmp_path / FILE_NAME).exists()
 
 
-def test_a_missing_matplotlib_is_told_and_ends_nothing(tmp_path, monkeypatch, caplog):
+def test_what_prevents_a_picture_is_told_and_ends_nothing(tmp_path, monkeypatch, caplog):
+    history = [{"loss": value, "step": step} for step, value in enumerate([float("nan"), float("inf"), -1.0, 0.0])]
+    assert draw_curves(history, tmp_path / "curves.png")  # not even such losses
+    (tmp_path / "file").write_text("in the way")
+    assert not draw_curves(HISTORY, tmp_path / "file" / "curves.png")
+    assert "The learning curves could not be written to" in caplog.text
     monkeypatch.setattr(curves, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import is an error
-    with caplog.at_level(logging.WARNING):
-        assert not draw_curves(HISTORY, tmp_path / "curves.png")
+    assert not draw_curves(HISTORY, tmp_path / "curves.png")
     assert "matplotlib is not installed, so no learning curves are drawn" in caplog.text
-
-
-def test_a_file_that_cannot_be_written_is_told_and_ends_nothing(tmp_path, caplog):
-    (tmp_path / "file").write_text("in the way")
-    with caplog.at_level(logging.WARNING):
-        assert not draw_curves(HISTORY, tmp_path / "file" / "curves.png")
-    assert "The learning curves could not be written to" in caplog.text

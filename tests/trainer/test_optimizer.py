@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from peft_igc.trainer import optimizer as ours
 from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
-from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
+from peft_igc.trainer.optimizer import Muon, MuonAdamW, calculator_matrices
 from peft_igc.trainer.trainer import BaselineTrainer
 
 
@@ -32,22 +32,7 @@ def _run(optimizer: torch.optim.Optimizer, parameters: tuple[nn.Parameter, ...],
 
 
 def _made(matrix: nn.Parameter, vector: nn.Parameter) -> MuonAdamW:
-    groups = [{"params": [vector], "weight_decay": 0.1}]
-    return MuonAdamW([matrix], groups, muon_lr=0.02, lr=0.03, weight_decay=0.1)
-
-
-def test_a_closure_is_run_once_with_gradients():
-    matrix, vector = _two()
-    optimizer = _made(matrix, vector)
-    calls = []
-
-    def closure() -> float:
-        calls.append(torch.is_grad_enabled())
-        return 1.5
-
-    with torch.no_grad():
-        assert optimizer.step(closure) == 1.5
-    assert calls == [True]
+    return MuonAdamW([Muon([matrix], lr=0.02, weight_decay=0.1), torch.optim.AdamW([vector], lr=0.03)])
 
 
 def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_weight():
@@ -59,14 +44,6 @@ def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_we
     assert len(chosen) == 22
     tables = ("head", "slots", "place", "distance", "gate_down")
     assert not [name for name in chosen if any(table in name for table in tables)]
-
-
-def test_the_lists_that_rest_are_each_reading_and_each_writing():
-    model = get_peft_model(tiny_model("llama"), small_config())
-    names = {id(p): name for name, p in model.named_parameters()}
-    found = [{names[id(p)].split("igc.")[1].split(".")[0] for p in mapping} for mapping in calculator_mappings(model)]
-    assert found == [{"igc_input_mapping"}, {"igc_output_mapping"}]
-    assert sum(map(len, calculator_mappings(model))) == sum(p.requires_grad for p in model.parameters())
 
 
 def _reading(model):
@@ -91,49 +68,6 @@ def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_o
         assert [name for name, value in later.items() if not torch.equal(after[1][name], value)] == []
 
 
-def test_where_all_rows_are_annotated_resting_changes_no_bit(tmp_path):
-    ends = []
-    for rests in (True, False):
-        made = trainer(tmp_path, igc_muon_learning_rate=0.02, weight_decay=0.1, max_steps=3)
-        if not rests:
-            made.create_optimizer().resting = ()
-        made.train()
-        ends.append({name: p.detach().clone() for name, p in made.model.named_parameters()})
-    assert [name for name, value in ends[0].items() if not torch.equal(ends[1][name], value)] == []
-
-
-@pytest.mark.parametrize("by_trl", [True, False])
-def test_the_calculator_on_a_quantized_base_stays_in_float32_to_the_bit(tmp_path, by_trl):
-    model = tiny_model("llama") if by_trl else igc_model()
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    base = model if by_trl else model.get_base_model()
-    base.is_loaded_in_4bit = True  # what TRL looks at
-    made = trainer(tmp_path, model=model, **({"peft_config": small_config(init_weights=True)} if by_trl else {}))
-    learning = {name: p for name, p in made.model.named_parameters() if p.requires_grad}
-    assert {p.dtype for p in learning.values()} == {torch.float32}
-    assert by_trl or all(torch.equal(p, before[name]) for name, p in learning.items())
-
-
-@pytest.mark.filterwarnings(*NESTED)
-def test_a_calculator_on_a_quantized_base_that_was_in_bfloat16_stays_so_and_a_lora_is_trls(tmp_path):
-    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
-    model = get_peft_model(model, small_config(init_weights=True))
-    half = next(p for name, p in model.named_parameters() if "compression" in name)
-    half.data = half.data.bfloat16()
-    model.get_base_model().is_loaded_in_4bit = True
-    made = trainer(tmp_path, model=model)
-    kinds = {name: p.dtype for name, p in made.model.named_parameters() if p.requires_grad}
-    assert half.dtype == torch.bfloat16
-    assert {dtype for name, dtype in kinds.items() if "lora_" in name} == {torch.bfloat16}
-    assert {d for name, d in kinds.items() if ".igc." in name and "compression" not in name} == {torch.float32}
-
-
-def test_a_torch_without_muon_is_refused_with_the_cure(monkeypatch):
-    monkeypatch.delattr(torch.optim, "Muon")
-    with pytest.raises(ValueError, match=r"has no `torch.optim.Muon`.*leave `igc_muon_learning_rate` out"):
-        _made(*_two())
-
-
 def test_with_muon_the_log_has_the_rates_of_both_parts(tmp_path):
     made = trainer(tmp_path, igc_muon_learning_rate=0.02, learning_rate=0.005, lr_scheduler_type="constant")
     made.train()
@@ -156,18 +90,6 @@ def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path)
             assert not torch.equal(parameter, before[name]), name
 
 
-def test_without_the_rate_the_trainer_keeps_the_optimizer_of_its_arguments(tmp_path):
-    assert isinstance(trainer(tmp_path).create_optimizer(), torch.optim.AdamW)
-
-
-def test_a_rate_for_muon_without_a_calculator_is_refused(tmp_path):
-    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"))
-    data = [{"prompt": "a", "completion": "b"}]
-    made = trainer(tmp_path, data=data, model=model, cls=BaselineTrainer, igc_muon_learning_rate=0.02)
-    with pytest.raises(ValueError, match="`igc_muon_learning_rate` is set, but the model has no trainable calculator"):
-        made.create_optimizer()
-
-
 def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
     optimizer = _made(*_two())
     optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # as Accelerate does before the first step
@@ -177,29 +99,13 @@ def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
     assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
 
 
-def test_all_settings_reach_their_part(monkeypatch):
-    monkeypatch.setattr(ours, "in_bf16", lambda device: True)
-    settings = {"betas": (0.8, 0.7), "eps": 1e-3}
-    matrix, vector = _two()
-    optimizer = MuonAdamW(
-        [matrix], [{"params": [vector]}], muon_lr=0.02, lr=0.03, weight_decay=0.3, momentum=0.5, **settings
-    )
-    _run(optimizer, (matrix, vector), 3)
-    alone_matrix, alone_vector = _two()
-    muon = torch.optim.Muon([alone_matrix], lr=0.02, weight_decay=0.3, momentum=0.5, adjust_lr_fn="match_rms_adamw")
-    _run(muon, (alone_matrix,), 3)
-    _run(torch.optim.AdamW([alone_vector], lr=0.03, **settings), (alone_vector,), 3)
+def test_each_part_trains_its_parameters_and_muon_needs_no_adamw():
+    (matrix, vector), (alone_matrix, alone_vector) = _two(), _two()
+    _run(_made(matrix, vector), (matrix, vector), 3)
+    _run(MuonAdamW([Muon([alone_matrix], lr=0.02, weight_decay=0.1)]), (alone_matrix,), 3)
+    _run(torch.optim.AdamW([alone_vector], lr=0.03), (alone_vector,), 3)
     assert torch.equal(matrix, alone_matrix)
     assert torch.equal(vector, alone_vector)
-
-
-def test_matrices_alone_need_no_adamw():
-    matrix, _ = _two()
-    before = matrix.detach().clone()
-    optimizer = MuonAdamW([matrix], [], muon_lr=0.02, lr=0.03)
-    _run(optimizer, (matrix,), 1)
-    assert len(optimizer.parts) == 1
-    assert not torch.equal(matrix, before)
 
 
 def test_muon_leaves_out_what_is_frozen_and_takes_the_calculators_of_all_layers():
@@ -228,28 +134,6 @@ def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_w
     given = {names[id(p)]: group["weight_decay"] for group in adamw.param_groups for p in group["params"]}
     assert given == {name: 0.05 if name in decayed else 0.0 for name in given}
     assert set(given.values()) == {0.05, 0.0}
-
-
-@pytest.mark.parametrize("settings", [{"optim": "sgd"}, {"optim": "adamw_torch", "optim_args": "foreach=False"}])
-def test_a_rate_for_muon_beside_another_optimizer_is_refused(tmp_path, settings):
-    made = trainer(tmp_path, igc_muon_learning_rate=0.02, **settings)
-    with pytest.raises(ValueError, match="`igc_muon_learning_rate` requires torch's AdamW .*, but `optim="):
-        made.create_optimizer()
-
-
-@pytest.mark.parametrize("flag", ["is_fsdp_enabled", "is_deepspeed_enabled"])
-def test_a_rate_for_muon_with_sharded_parameters_is_refused(tmp_path, flag):
-    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
-    setattr(made, flag, True)
-    with pytest.raises(ValueError, match="`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed"):
-        made.create_optimizer()
-
-
-def test_the_trainer_makes_the_optimizer_for_the_model_that_is_given(tmp_path):
-    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
-    other = get_peft_model(tiny_model("llama"), small_config())
-    given = [id(p) for group in made.create_optimizer(other).param_groups for p in group["params"]]
-    assert sorted(given) == sorted(id(p) for p in other.parameters() if p.requires_grad)
 
 
 # ------------------------------------------------------------------------------------------ learning rates
@@ -283,30 +167,6 @@ def test_the_calculator_has_a_rate_that_teaches_it_and_a_lora_beside_it_its_own(
         assert found == expected, name
 
 
-def test_groups_stay_as_they_were_if_all_follow_one_rate(tmp_path):
-    made = trainer(tmp_path, model=beside_lora("adder"))
-    assert len(made.create_optimizer().param_groups) == 2
-
-
-def test_weight_decay_is_that_of_the_group_that_was_split(tmp_path):
-    model = beside_lora("adder")
-    for name, p in model.named_parameters():
-        p.requires_grad_("lora_" in name or "igc_" in name)
-    one = trainer(tmp_path, model=model, weight_decay=0.3)
-    other = trainer(tmp_path, model=model, weight_decay=0.3, igc_learning_rate=7e-4)
-    decays = [
-        {id(p): group["weight_decay"] for group in made.create_optimizer().param_groups for p in group["params"]}
-        for made in (one, other)
-    ]
-    assert decays[0] == decays[1]
-    assert len(other.optimizer.param_groups) == 3  # all of the LoRA has weight decay
-
-
-def test_a_plain_model_keeps_the_rate_of_trl(tmp_path):
-    made = trainer(tmp_path, model=tiny_model("llama"), cls=BaselineTrainer, learning_rate=TRL_RATE)
-    assert {group["lr"] for group in made.create_optimizer().param_groups} == {TRL_RATE}
-
-
 @pytest.mark.parametrize("name", ["igc_learning_rate", "igc_muon_learning_rate"])
 def test_a_rate_of_zero_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=f"`{name}=0.0` is not above 0"):
@@ -314,41 +174,75 @@ def test_a_rate_of_zero_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (24, 8), (8, 24)])
-@pytest.mark.parametrize("adjusted", ["match_rms_adamw", "original", None])
-def test_muon_without_bf16_makes_the_steps_of_torchs_in_float32(monkeypatch, shape, adjusted):
+def test_muon_makes_the_steps_of_torchs_where_bf16_is_fast_and_else_nearly_the_same(monkeypatch, shape):
     torch.manual_seed(0)
     start, gradients = torch.randn(shape), torch.randn(3, *shape)
-    settings = {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9, "adjust_lr_fn": adjusted}
+    settings = {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9}
     found = {}
-    for name, made, bf16 in (
-        ("torch", torch.optim.Muon, None),
-        ("bf16", ours.Muon, True),
-        ("fp32", ours.Muon, False),
-    ):
+    for name, bf16 in (("torch", None), ("bf16", True), ("fp32", False)):
         monkeypatch.setattr(ours, "in_bf16", lambda device, bf16=bf16: bf16)
-        weight = nn.Parameter(start.clone())
-        one = made([weight], **settings)
+        weight, still = nn.Parameter(start.clone()), nn.Parameter(torch.eye(4))
+        theirs = {"adjust_lr_fn": "match_rms_adamw"} if bf16 is None else {}
+        one = (Muon if bf16 is not None else torch.optim.Muon)([weight, still], **settings, **theirs)
         for gradient in gradients:
             weight.grad = gradient.clone()
             one.step()
         found[name] = weight.detach()
         assert set(one.state[weight]) == {"momentum_buffer"}
+        assert torch.equal(still, torch.eye(4))  # it has no gradient
     assert torch.equal(found["bf16"], found["torch"])
     assert not torch.equal(found["fp32"], found["torch"])
     size = (found["torch"] - start).norm()
     assert (found["fp32"] - found["torch"]).norm() < 0.02 * size
 
 
-def test_a_step_in_float32_calls_its_closure_and_leaves_parameters_without_a_gradient(monkeypatch):
-    monkeypatch.setattr(ours, "in_bf16", lambda device: False)
-    moved, still = nn.Parameter(torch.eye(4)), nn.Parameter(torch.eye(4))
-    one = ours.Muon([moved, still], lr=0.1)
+# ------------------------------------------------------------------------------------------ what others set
+@pytest.mark.parametrize("by_trl", [True, False])
+def test_the_calculator_on_a_quantized_base_keeps_its_number_format_and_a_lora_has_trls(tmp_path, by_trl):
+    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
+    base, config = model.get_base_model(), small_config(init_weights=True)
+    model = tiny_model("llama") if by_trl else get_peft_model(model, config)
+    half = next((p for name, p in model.named_parameters() if "compression" in name), None)
+    if half is not None:
+        half.data = half.data.bfloat16()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    (model if by_trl else base).is_loaded_in_4bit = True  # what TRL looks at
+    made = trainer(tmp_path, model=model, **({"peft_config": config} if by_trl else {}))
+    learning = {name: p for name, p in made.model.named_parameters() if p.requires_grad}
+    for name, p in learning.items():
+        assert p.dtype == (torch.bfloat16 if "lora_" in name or p is half else torch.float32), name
+        assert by_trl or "lora_" in name or torch.equal(p, before[name]), name
+    assert by_trl or any("lora_" in name for name in learning)
 
-    def closure():
-        loss = (moved**2).sum()
-        loss.backward()
-        return loss
 
-    assert one.step(closure).item() == 4
-    assert not torch.equal(moved, torch.eye(4))
-    assert torch.equal(still, torch.eye(4))
+def test_a_rate_for_muon_is_refused_where_it_cannot_train(tmp_path):
+    lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"))
+    rows_of = {"data": [{"prompt": "a", "completion": "b"}], "model": lora, "cls": BaselineTrainer}
+    for message, flag, options in (
+        ("is set, but the model has no trainable calculator", None, rows_of),
+        ("requires torch's AdamW .*, but `optim=", None, {"optim": "sgd"}),
+        ("requires torch's AdamW .*, but `optim=", None, {"optim_args": "foreach=False"}),
+        ("needs whole matrices, but FSDP or DeepSpeed", "is_fsdp_enabled", {}),
+        ("needs whole matrices, but FSDP or DeepSpeed", "is_deepspeed_enabled", {}),
+    ):
+        made = trainer(tmp_path, igc_muon_learning_rate=0.02, **options)
+        if flag is not None:
+            setattr(made, flag, True)
+        with pytest.raises(ValueError, match=f"`igc_muon_learning_rate` {message}"):
+            made.create_optimizer()
+
+
+def test_without_a_rate_for_muon_groups_are_split_only_where_the_calculator_has_its_own(tmp_path):
+    model = beside_lora("adder")
+    for name, p in model.named_parameters():
+        p.requires_grad_("lora_" in name or "igc_" in name)
+    one, other = (trainer(tmp_path, model=model, weight_decay=0.3, igc_learning_rate=rate) for rate in (None, 7e-4))
+    decays = [
+        {id(p): group["weight_decay"] for group in made.create_optimizer().param_groups for p in group["params"]}
+        for made in (one, other)
+    ]
+    assert decays[0] == decays[1]
+    assert [len(made.optimizer.param_groups) for made in (one, other)] == [2, 3]  # all of the LoRA has weight decay
+    assert isinstance(one.optimizer, torch.optim.AdamW)
+    plain = trainer(tmp_path, model=tiny_model("llama"), cls=BaselineTrainer, learning_rate=TRL_RATE)
+    assert {group["lr"] for group in plain.create_optimizer().param_groups} == {TRL_RATE}

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import re
 
 import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import NESTED, WARNINGS, arguments, beside_lora, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.checks import only_calculators_train
-from peft_igc.trainer.reading_only import read_alone
+from peft_igc.trainer import batches, reading_only
+from peft_igc.trainer.reading_only import KeptOutputs, read_alone
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
+from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.call import thread
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
-
-
-def decoder_layers(model):
-    """The base model's layers."""
-    return [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer")]
 
 
 def batch_of(made):
@@ -34,7 +29,7 @@ def batch_of(made):
 
 def test_one_step_in_three_runs_the_layers_above(tmp_path):
     made = trainer(tmp_path, igc_writing_every=3, max_steps=4)
-    last = decoder_layers(made.model)[-1]
+    last = decoder_layers(made.model)[1][-1]
     at = []
     last.register_forward_hook(lambda module, args, output: at.append(made.state.global_step))
     made.train()
@@ -133,27 +128,84 @@ def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
     for name, value in ALONE:
         with pytest.raises(ValueError, match=f"{told(name, value)} .* the training rows have no operands"):
             trainer(tmp_path, empty, **{name: value})
-    with caplog.at_level(logging.WARNING):
-        trainer(tmp_path, empty)
+    trainer(tmp_path, empty)
     assert "has no row with an annotation, so the reading is not trained" in caplog.text
 
 
-@pytest.mark.slow
-def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):
-    def gate(folder, every):
-        made = trainer(folder, igc_writing_every=every, max_steps=every, logging_steps=every)
-        made.train()
-        return next(entry["igc/gate_mean"] for entry in made.state.log_history if "igc/gate_mean" in entry)
-
-    assert gate(tmp_path / "some", 2) == pytest.approx(gate(tmp_path / "all", 1))
+# ------------------------------------------------------------------------------------------ kept outputs
+STAGES = {"steps": 1, "rows": 8, "batch_size": 4}
 
 
-def test_what_is_trained_is_seen_by_its_parameters():
-    assert only_calculators_train(igc_model())
-    model = beside_lora("adder")
-    for name, p in model.named_parameters():
-        p.requires_grad_("lora_" in name or "igc_" in name)
-    assert not only_calculators_train(model)
-    model = igc_model()
-    next(model.parameters()).requires_grad_(True)
-    assert not only_calculators_train(model)
+def watched(made):
+    """A list of the indices of the layers whose attention runs."""
+    ran = []
+    for index, layer in enumerate(decoder_layers(made.model)[1]):
+        layer.self_attn.register_forward_pre_hook(lambda *_, index=index: ran.append(index))
+    return ran
+
+
+def gradients(made, batch, kept):
+    made.model.zero_grad()
+    read_alone(made.model.train(), batch, kept).loss.backward()
+    return {name: p.grad.clone() for name, p in made.model.named_parameters() if p.grad is not None}
+
+
+def test_a_first_stage_runs_the_frozen_layers_once_per_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "BATCHES_AT_ONCE", 1)  # all rows come before the first one comes again
+    made = trainer(tmp_path, igc_writing=STAGES, max_steps=6)  # three passes over eight rows, in batches of four
+    ran = watched(made)
+    made.train_writing = lambda stage: None
+    made.train()
+    assert ran == [0, 1] * 2
+
+
+def test_rows_that_do_not_come_again_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading_only.KeptOutputs, "_keep", lambda *_: pytest.fail("kept"))
+    made = trainer(tmp_path, igc_writing=STAGES, max_steps=2)
+    made.train_writing = lambda stage: None
+    made.train()
+
+
+@pytest.mark.parametrize("arch", ["llama", "bloom"])
+@pytest.mark.parametrize("read_from", [None, [0, 2]])
+def test_a_later_pass_trains_the_reading_as_the_first_and_nearly_as_one_that_runs(tmp_path, arch, read_from):
+    made = trainer(tmp_path, model=igc_model(arch=arch, layer=2, read_from=read_from))
+    kept, batch = KeptOutputs(made.model), list(made.get_train_dataloader())[0]
+    plain, first, later = (gradients(made, batch, one) for one in (None, kept, kept))
+    assert plain.keys() == first.keys() == later.keys()
+    assert all(torch.equal(later[name], gradient) for name, gradient in first.items())
+    apart = sum((gradient - plain[name]).square().sum() for name, gradient in first.items())
+    assert apart < 1e-3 * sum(gradient.square().sum() for gradient in plain.values())
+
+
+def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
+    made = trainer(tmp_path)
+    kept, (first, second) = KeptOutputs(made.model), list(made.get_train_dataloader())
+    for batch in (first, second):
+        read_alone(made.model.train(), batch, kept)
+    ran = watched(made)
+    padded = torch.nn.functional.pad
+    batch = {name: value[:2] for name, value in second.items()}
+    wider = {name: padded(batch[name], (0, 3)) for name in ("input_ids", "attention_mask")}
+    read_alone(made.model, batch | wider, kept)
+    assert ran == []
+
+
+def test_texts_beyond_the_memory_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading_only, "MOST_BYTES", 0)
+    made = trainer(tmp_path)
+    kept, batch, ran = KeptOutputs(made.model), list(made.get_train_dataloader())[0], watched(made)
+    for _ in range(2):
+        read_alone(made.model.train(), batch, kept)
+    assert ran == [0, 1] * 2
+    assert not kept.texts
+
+
+def test_the_layers_are_their_own_after_a_pass(tmp_path):
+    made = trainer(tmp_path)
+    kept, batch = KeptOutputs(made.model), list(made.get_train_dataloader())[0]
+    before = made.model.eval()(input_ids=batch["input_ids"]).logits
+    for _ in range(2):
+        read_alone(made.model.train(), batch, kept)
+    assert all("forward" not in layer.__dict__ for layer in decoder_layers(made.model)[1])
+    assert torch.equal(made.model.eval()(input_ids=batch["input_ids"]).logits, before)

@@ -3,17 +3,14 @@
 What training does to weights (accumulation, processes, checkpointing, resuming) is in `test_trainer_invariants.py`.
 """
 
-import copy
 import dataclasses
-import json
-import logging
 import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers
-from datasets import Dataset, IterableDataset
+from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, small_igc, tiny_model
 from tiny_training import SPECIAL, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
@@ -23,7 +20,6 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
 from peft_igc.data.dataset import to_dataset
-from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.values import Limits
 from peft_igc.trainer.checks import refuse_sharded
@@ -193,17 +189,9 @@ def test_a_faulty_row_is_named_by_its_text(row, message):
 
 
 def test_a_supervised_row_without_the_configured_sequence_is_refused():
-    with pytest.raises(ValueError, match=r"none of the token sequences \[\[9, 9, 9\]\] occurs in it"):
-        collator(anchors={"turns": [[9, 9, 9]]})([example("1+2=", "3", **add("1", "2"))])
     many = [[9, 9, n] for n in range(5, 15)]
     with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
         collator(anchors={"inline": many})([example("1+2=", "3", **add("1", "2"))])
-
-
-def test_without_a_tokenizer_a_faulty_row_is_named_by_its_ids():
-    row = example("1", "3", **add("1", "2", "4"))
-    with pytest.raises(ValueError, match=rf"row \[{row['input_ids'][0]}\]: `igc_result`"):
-        dataclasses.replace(collator(), tokenizer=None)([row])
 
 
 def test_a_collator_needs_the_adapters_config_and_refuses_to_join_rows():
@@ -264,13 +252,6 @@ def test_operand_columns_survive_in_every_eval_set_and_in_sets_given_later(tmp_p
     assert later["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_a_igc/loss_read"])
 
 
-def test_a_stream_trains(tmp_path):
-    data = IterableDataset.from_generator(rows, gen_kwargs={"n": 8}, features=to_dataset(rows(1)).features)
-    made = trainer(tmp_path, data)
-    made.train()
-    assert made.state.log_history[0]["igc/loss_read"] > 0
-
-
 # ------------------------------------------------------------------------------------------ faulty data
 def test_a_faulty_row_is_found_before_training_and_named_by_its_index(tmp_path):
     data = rows(8)
@@ -319,23 +300,19 @@ def test_operands_behind_their_anchor_are_refused(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ truncation
-def test_a_row_whose_question_is_cut_in_front_is_not_supervised_and_is_reported(tmp_path, caplog):
-    data = rows(3)
-    data[1]["prompt"] = "x" * 20 + data[1]["prompt"]
-    with caplog.at_level(logging.WARNING), pytest.warns(FutureWarning, match="keep_end"):
-        made = trainer(tmp_path, data, max_steps=1, max_length=12, truncation_mode="keep_end")
-    assert "`max_length=12` cuts 1 of 3 rows of the train dataset" in caplog.text
-    batch = first_batch(made)
-    assert sorted(batch["igc_operator"].flatten().tolist()) == [UNSUPERVISED, 0, 0]
-
-
 def test_turns_that_are_cut_off_are_not_supervised_and_those_before_are(tmp_path, caplog):
     turns = ("1+2=", "3", "4+5=", "9")
     data = _conversation(*turns, operators=["+", "+"], operands=[["1", "2"], ["4", "5"]])
-    with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, data, assistant_only_loss=True, max_length=12, max_steps=1)
+    made = trainer(tmp_path, data, assistant_only_loss=True, max_length=12, max_steps=1)
     assert "cuts 1 of 1 rows" in caplog.text
     assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
+
+
+def test_columns_of_turns_stay_with_the_turns_whatever_is_cut(tmp_path):
+    data = [{"prompt": "What is 12+3? ", "completion": "12+3=15", **add("12", "3")}]
+    for length in (None, 20):  # the sign within the answer is token 18
+        made = trainer(tmp_path, data, igc_model(anchors=INLINE), max_length=length)
+        assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
 
 
 def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
@@ -385,8 +362,7 @@ def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
     data = [{**row, "prompt": "x" * 20 + row["prompt"]} if i == 5 else row for i, row in enumerate(rows(8))]
     made = trainer(tmp_path, to_dataset(data).to_iterable_dataset(), max_length=11)
     assert "cuts" not in caplog.text
-    with caplog.at_level(logging.WARNING):
-        made.train()
+    made.train()
     assert caplog.text.count("`max_length=11` cuts rows of the train dataset") == 1
 
 
@@ -447,17 +423,6 @@ def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option)
         trainer(tmp_path, model=tiny_model("llama"), peft_config=small_config(), **{option: True})
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"packing": True, "packing_strategy": "wrapped"}, {"eval_packing": True, "packing_strategy": "wrapped"}],
-)
-def test_packing_is_allowed_without_a_calculator(tmp_path, options):
-    data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
-    lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
-    made = trainer(tmp_path, Dataset.from_list(data), lora, BaselineTrainer, max_length=16, **options)
-    made.train()
-
-
 @pytest.mark.parametrize("name", ["cp_enabled", "sp_enabled"])
 def test_options_that_split_texts_are_refused_with_a_calculator(name):
     parallelism = SimpleNamespace(**{"cp_enabled": False, "sp_enabled": False, name: True})
@@ -473,8 +438,7 @@ def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):
 
 def test_operand_columns_without_a_calculator_are_ignored_with_a_warning(tmp_path, caplog):
     lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
-    with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, model=lora, cls=BaselineTrainer)
+    made = trainer(tmp_path, model=lora, cls=BaselineTrainer)
     assert "has no IGC adapter, so the operand columns of the dataset are not used" in caplog.text
     made.train()
     assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
@@ -508,8 +472,7 @@ def test_a_calculator_that_is_switched_off_is_refused(tmp_path):
 
 def test_a_calculator_without_operand_columns_is_trained_with_a_warning(tmp_path, caplog):
     data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
-    with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, Dataset.from_list(data))
+    made = trainer(tmp_path, Dataset.from_list(data))
     assert "has no column `igc_operator`, so the reading is not trained" in caplog.text
     made.train()
     assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
@@ -520,8 +483,7 @@ def test_a_collator_of_ones_own_is_kept_and_warned_about(tmp_path, caplog):
         pass
 
     own = Own(pad_token_id=0)
-    with caplog.at_level(logging.WARNING):
-        made = IGCTrainer(igc_model(), arguments(tmp_path), own, to_dataset(rows(4)), processing_class=tokenizer())
+    made = IGCTrainer(igc_model(), arguments(tmp_path), own, to_dataset(rows(4)), processing_class=tokenizer())
     assert made.data_collator is own
     assert "The operand columns are passed to `Own`" in caplog.text
 
@@ -597,27 +559,6 @@ def test_the_reading_learns_on_trls_deprecated_ways_too(tmp_path, way):
     assert all(not torch.equal(value, after[name]) for name, value in before.items())
 
 
-@pytest.mark.filterwarnings("ignore:.*will be removed in v2:FutureWarning")
-@pytest.mark.filterwarnings("ignore:.return_outputs=True.:FutureWarning")
-def test_metrics_on_logits_see_the_anchors_of_the_labels(tmp_path):
-    seen = {}
-
-    def compute_metrics(prediction):
-        seen["logits"] = torch.tensor(prediction.predictions)
-        return {}
-
-    model = igc_model(init_weights=False)
-    data = to_dataset(rows(4))
-    made = IGCTrainer(model, arguments(tmp_path), None, data, data, tokenizer(), compute_metrics=compute_metrics)
-    made.evaluate()
-    batch = made.data_collator([dict(row) for row in made.eval_dataset])
-    with torch.no_grad():
-        right = model.eval()(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["labels"]
-        )
-    torch.testing.assert_close(seen["logits"], right.logits)
-
-
 def test_a_plain_trainer_adds_the_mean_reading_loss(tmp_path):
     model = igc_model()
     made = trainer(tmp_path, rows(4), model)
@@ -635,20 +576,6 @@ def test_a_plain_trainer_adds_the_mean_reading_loss(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ models and files
-def test_a_config_passed_to_the_trainer_gives_the_same_as_a_model_made_with_it(tmp_path):
-    logs = []
-    for config in (small_config(init_weights=True), None):
-        model = tiny_model("llama")
-        if config is None:
-            transformers.set_seed(42)  # as the trainer does before it attaches a config
-            model = get_peft_model(model, small_config(init_weights=True))
-        made = trainer(tmp_path, model=model, peft_config=config)
-        made.train()
-        logs.append(made.state.log_history[0])
-    assert logs[0]["loss"] == logs[1]["loss"]
-    assert logs[0]["igc/loss_read"] == logs[1]["igc/loss_read"]
-
-
 def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = transformers.TrainingArguments(str(tmp_path), use_cpu=True, max_steps=1, report_to="none")
@@ -669,19 +596,6 @@ def test_no_default_of_trls_config_is_changed_and_new_ones_are_documented_as_the
         said = "" if default is None else f", defaults to `{default}`"
         kind = type(default).__name__ if isinstance(default, int) else "dict" if name == "igc_writing" else "float"
         assert f"{name} (`{kind}`, *optional*{said}):" in IGCSFTConfig.__doc__
-
-
-def test_a_checkpoint_holds_the_adapter_alone(tmp_path):
-    made = trainer(tmp_path, save_strategy="steps", save_steps=2)
-    made.train()
-    saved = tmp_path / "checkpoint-2"
-    assert not list(saved.glob("model*.safetensors"))
-    from safetensors.torch import load_file
-
-    weights = load_file(saved / "adapter_model.safetensors")
-    assert weights
-    assert all(".igc.igc_" in name for name in weights)
-    assert json.loads((saved / "adapter_config.json").read_text())["peft_type"] == "IGC"
 
 
 def quick_start(folder):
@@ -746,47 +660,20 @@ def test_the_card_says_what_was_trained_and_measured(tmp_path):
 
 
 def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
-    data = to_dataset(
-        [*rows(3, unsupervised=(1,)), {**rows(1)[0], "igc_operator": "none", "igc_operands": None, "igc_result": None}]
-    )
     several = Dataset.from_list([{"igc_operator": ["+", None]}, {"igc_operator": [None]}, {"igc_operator": None}])
+    data = to_dataset(rows(3, unsupervised=(1,)))
     sets = {
-        "a": data,
-        "b": several,
-        "c": Dataset.from_list([{"text": "x"}] * 1000),
-        "d": data.to_iterable_dataset(),
-        "e": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
-        "f": iter([]),
-        "g": [1, 2],
+        "3 rows, 2 annotated": data,
+        "3 rows, 1 annotated": several,
+        "1,000 rows, 0 annotated": Dataset.from_list([{"text": "x"}] * 1000),
+        "a stream of rows with operand columns": data.to_iterable_dataset(),
+        "a stream of rows without operand columns": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
+        "a stream of rows": iter([]),
+        "2 rows": [1, 2],
     }
-    text = training_record([], 1, None, sets)
-    for name, said in (
-        ("a", "4 rows, 3 annotated"),
-        ("b", "3 rows, 1 annotated"),
-        ("c", "1,000 rows, 0 annotated"),
-        ("d", "a stream of rows with operand columns"),
-        ("e", "a stream of rows without operand columns"),
-        ("f", "a stream of rows"),
-        ("g", "2 rows"),
-    ):
-        assert f"Data for {name}: {said}.\n" in text
-
-
-def test_nothing_of_a_call_is_left_in_the_inputs_of_the_next(tmp_path):
-    made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)))
-    batch = made.data_collator([dict(row) for row in made.eval_dataset])
-    made.model.eval()
-    first = made.compute_loss(made.model, copy.copy(batch))
-    assert torch.equal(first, made.compute_loss(made.model, copy.copy(batch)))
-
-
-def test_overflow_is_taught_as_a_status(tmp_path):
-    row = {"prompt": "99999+1=", "completion": "too long", **add("99999", "1", "overflow")}
-    made = trainer(tmp_path, [row] * 4)
-    batch = first_batch(made)
-    assert (batch["igc_result_status"] == int(Status.OVERFLOW)).all()
-    made.train()
-    assert made.state.log_history[0]["igc/loss_read"] > 0
+    text = training_record([], 1, None, {f"({said})": one for said, one in sets.items()})
+    for said in sets:
+        assert f"Data for ({said}): {said}.\n" in text
 
 
 def test_the_config_of_the_active_adapter_counts(tmp_path):

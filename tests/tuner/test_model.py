@@ -189,6 +189,9 @@ def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     assert torch.equal(model.base_model(input_ids=IDS).logits, logits(model, IDS))
     model.delete_adapter("b")
     assert torch.equal(model.base_model(input_ids=IDS).logits, before)
+    model.add_adapter("new", small_config())
+    model.set_adapter("new")
+    assert not torch.equal(logits(model, IDS), before)
 
 
 # ------------------------------------------------------------------------------------------------ off and out

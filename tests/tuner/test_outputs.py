@@ -8,7 +8,8 @@ from checks import adapted, targets, texts
 from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from peft_igc.tuner.outputs import Fields, with_fields
+from peft_igc.tuner.call import Fields
+from peft_igc.tuner.hooks.outputs import with_fields
 
 
 NAMES = ["igc_loss", "igc_count", "igc_correct", "igc_gate"]

@@ -28,6 +28,7 @@ from transformers import (
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.token_table import PADDING, UNSEEN
+from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state import text_state
 from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
@@ -227,20 +228,17 @@ def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
 # ------------------------------------------------------------------------------------------ nothing that is not read
 def kept_bytes(model, ids, **options):
     """Bytes of the state after each pass of a `generate`."""
-    layer, seen = igc_layers(model)[0], []
-    run = layer._run_uncompiled
+    seen, run = [], layer.act
 
-    def watched(*args):
-        h, state = run(*args)
-        seen.append(state.nbytes)
-        return h, state
+    def watched(adapter, h, call, states):
+        out = run(adapter, h, call, states)
+        seen.append(call.state.nbytes)
+        return out
 
-    layer._run_uncompiled = watched
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer, "_act_uncompiled", watched)
         mask = torch.ones_like(ids)
         model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False, **options)
-    finally:
-        del layer._run_uncompiled
     return seen
 
 

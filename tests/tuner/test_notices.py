@@ -1,4 +1,4 @@
-"""Promises of `untaught`: a training that teaches an adapter nothing is said once, and one that does never."""
+"""Promises of `notices`: a training that teaches an adapter nothing is said once, and one that does never."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tiny_training import NESTED
 
 from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.text.values import Limits
-from peft_igc.tuner.untaught import PASSES
+from peft_igc.tuner.hooks.notices import PASSES
 
 
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10]])
@@ -32,7 +32,7 @@ def passes(model, n, more=None):
 
 
 def said(caplog):
-    return [record.getMessage() for record in caplog.records if "untaught" in record.name]
+    return [record.getMessage() for record in caplog.records if "notices" in record.name]
 
 
 def test_a_training_without_targets_is_said_once(caplog):
