@@ -140,7 +140,9 @@ def test_a_prompt_cache_is_continued_after_it_was_cropped_and_repeated(arch):
     assert torch.equal(model.generate(**PROMPT, past_key_values=kept), expected)
 
 
-@pytest.mark.parametrize("given", [{}, {"activation_checkpointing": False}, {"gradient_checkpointing": False}], ids=str)
+@pytest.mark.parametrize(
+    "given", [{}, {"activation_checkpointing": False}, {"gradient_checkpointing": False}], ids=str
+)
 def test_checkpointing_has_both_its_names_without_a_warning(given, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
