@@ -36,7 +36,6 @@ from .config_values import (
 )
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
-from .saving.trained_with import check_entries
 from .saving.vocabulary_file import vocabulary_in
 
 
@@ -254,7 +253,6 @@ class IGCConfig(PeftConfig):
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
-        check_entries(self.trained_with)
 
     @property
     def decimals(self) -> bool:

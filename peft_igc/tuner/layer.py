@@ -164,12 +164,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             device = torch.device("cpu" if executed_on is None else executed_on)
         return device, dtype
 
-    def follow_base_layer(self) -> None:
-        """Moves the adapters to the device of the decoder layer."""
-        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
-        self.igc_input_mapping.to(device)
-        self.igc_output_mapping.to(device)
-
     def bring_back(self, name: str) -> None:
         """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
         mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
