@@ -15,7 +15,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 
 from .arithmetic import ArithmeticRows, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
-from .dataset import igc_features, shuffled, to_dataset, to_iterable_dataset
+from .dataset import shuffled, to_dataset, to_iterable_dataset
 from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
@@ -29,7 +29,6 @@ __all__ = [
     "bigbench_items",
     "bigbench_size",
     "bigbench_test_set",
-    "igc_features",
     "load_bigbench",
     "parse_question",
     "read_items",

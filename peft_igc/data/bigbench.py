@@ -30,6 +30,7 @@ __all__ = [
     "bigbench_size",
     "bigbench_test_set",
     "draw_operands",
+    "item_of",
     "load_bigbench",
     "parse_question",
     "random_divisor",
@@ -78,7 +79,7 @@ def bigbench_items(group: str, n: int, seed: int = 0) -> list[dict[str, Any]]:
     pairs: dict[tuple[int, int], None] = {}
     while len(pairs) < n:
         pairs[draw_operands(operator, digits, rng)] = None
-    return [_item(BIGBENCH[operator].format(a=a, b=b), group, (str(a), operator, str(b))) for a, b in pairs]
+    return [item_of(BIGBENCH[operator].format(a=a, b=b), group, (str(a), operator, str(b))) for a, b in pairs]
 
 
 def bigbench_test_set(per_group: int = 200, seed: int = 0) -> list[dict[str, Any]]:
@@ -124,7 +125,7 @@ def random_divisor(number: int, rng: random.Random) -> int:
     return divisor * rest if rest > 1 and rng.random() < 0.5 else divisor
 
 
-def _item(prompt: str, group: str, question: tuple[str, str, str], target: str | None = None) -> dict[str, Any]:
+def item_of(prompt: str, group: str, question: tuple[str, str, str], target: str | None = None) -> dict[str, Any]:
     """An item with its operand columns; a target that is not given is calculated."""
     a, operator, b = question
     result = evaluate_exactly(operator, a, b) if target is None else target
@@ -210,4 +211,4 @@ def _checked(prompt: str, target: Any, name: str, where: str) -> dict[str, Any]:
     a, operator, b = question
     digits = max(len(number.lstrip("-")) for number in (a, b))
     group = name if name in _GROUPS else f"{digits}_digit_{OPERATION_NAMES[operator]}"
-    return _item(prompt, group, question, targets[0])
+    return item_of(prompt, group, question, targets[0])

@@ -3,10 +3,10 @@
 import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
 import torch
-from documentation import text_of
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
@@ -257,7 +257,7 @@ def test_lines_of_json_hold_prompts_only_if_asked(made):
 def test_the_page_of_documentation_has_every_field(made):
     with igc_trace(*made) as trace:
         generate(*made, prompts=PROMPTS[:1], new=1)
-    rows = re.findall(r"^\| (.*) \| (.*) \|$", text_of("docs/tracing.md"), re.MULTILINE)
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", Path("docs/tracing.md").read_text(encoding="utf-8"), re.MULTILINE)
     documented = {name.strip("`"): set(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
     for line in map(json.loads, trace.to_json(prompts=True).splitlines()):
         assert line.keys() - {"record"} == documented[line["record"]]
