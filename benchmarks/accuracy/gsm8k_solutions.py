@@ -47,7 +47,7 @@ from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows, write_rows
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
-from peft_igc.tuner.saving.trained_with import LOW_RANK
+from peft_igc.tuner.saving.companions import LOW_RANK
 from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 

@@ -27,8 +27,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
-from ..tuner.saving.companions import NESTED, companions_in
-from ..tuner.saving.trained_with import LOW_RANK
+from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
 from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
 
