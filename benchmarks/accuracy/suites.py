@@ -50,7 +50,7 @@ _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
-_DISTRACTED = Wording(held_out=None, around_held_out=True)
+_DISTRACTED = Wording(held_out=None)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:

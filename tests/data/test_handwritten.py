@@ -95,19 +95,16 @@ def test_no_text_of_a_held_out_author_is_trained():
     assert {one.text for one in wordings.HELD_OUT.texts} == parts["measured"]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_a_line_that_is_no_text_is_refused_with_its_file_and_line(tmp_path):
+    good = {"text": "{a}+{b}", "operator": "+", "order": "ab", "constraints": [], "kind": "k"}
+    for line, message in (
         ({"text": " "}, '"text" must be a text'),
         ({"operator": "^"}, r'"operator" must be one of \+, -, \*, /, none'),
         ({"order": ""}, r'a calculation needs the slots \{a\} and \{b\} and "order"'),
         ({"text": "{a} alone"}, "a calculation needs the slots"),
         ({"constraints": ["prime"]}, r'"constraints" must be a list of .*, got \[\'prime\'\]'),
         ({"operator": "/"}, 'a division in the order `ab` needs the constraint "b|a". Add it'),
-    ],
-)
-def test_a_line_that_is_no_text_is_refused_with_its_file_and_line(tmp_path, line, message):
-    good = {"text": "{a}+{b}", "operator": "+", "order": "ab", "constraints": [], "kind": "k"}
-    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, (good, good | line))))
-    with pytest.raises(ValueError, match=f"t.jsonl`, line 2: {message}"):
-        read_texts(tmp_path / "t.jsonl")
+    ):
+        (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, (good, good | line))))
+        with pytest.raises(ValueError, match=f"t.jsonl`, line 2: {message}"):
+            read_texts(tmp_path / "t.jsonl")

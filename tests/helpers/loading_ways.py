@@ -62,7 +62,7 @@ ALONE = {
     "AutoPeftModelForCausalLM": lambda base, folder: AutoPeftModelForCausalLM.from_pretrained(folder),
     "AutoModelForCausalLM": lambda base, folder: AutoModelForCausalLM.from_pretrained(folder),
     "the base in the folder": lambda base, folder: AutoModelForCausalLM.from_pretrained(with_base(folder)),
-    "a pipeline": lambda base, folder: pipeline(
-        "text-generation", str(with_base(folder)), tokenizer=tokenizer()
-    ).model,
+    "a pipeline": lambda base, folder: (
+        pipeline("text-generation", str(with_base(folder)), tokenizer=tokenizer()).model
+    ),
 }

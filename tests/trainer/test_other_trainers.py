@@ -26,6 +26,7 @@ from tests.trainer.test_trainer_invariants import weights
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
+
 def model_that_reads(seed=0):
     """A tiny model whose calculator says something at every anchor: random weights, no confidence asked for."""
     return igc_model(seed, init_weights=False)

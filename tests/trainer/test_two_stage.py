@@ -192,7 +192,8 @@ def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
         ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
         ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),
         ({"igc_writing": STAGE, "igc_writing_every": 2}, "two ways to train the writing"),
-        ({**STAGES, "gradient_checkpointing": True}, "`igc_writing` keeps .* Set `gradient_checkpointing=False`"),
+        ({**STAGES, "gradient_checkpointing": True}, "`igc_writing` keeps .* Set `activation_checkpointing=False`"),
+        ({**STAGES, "activation_checkpointing": True}, "`igc_writing` keeps .* Set `activation_checkpointing=False`"),
     ],
 )
 def test_settings_of_the_second_stage_that_make_no_sense_are_refused(tmp_path, options, message):

@@ -14,7 +14,8 @@ from tiny_models import small_config, tiny_model
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
-from peft_igc.tuner.saving.trained_with import LOW_RANK, entry_of, name_of
+from peft_igc.tuner.config_values import name_of
+from peft_igc.tuner.saving.companions import LOW_RANK, entry_of
 
 
 LACKING = "The calculator 'default' was trained with the adapter 'low_rank', which is not active"

@@ -30,20 +30,15 @@ from .checks import Setting, cannot_attach, check_adapter, check_engine, check_t
 from .records import RecordLayer
 
 
-__all__ = ["install"]
+__all__ = ["REQUIRED", "install"]
 
 logger = init_logger(f"vllm.{__name__}")  # vLLM shows its own loggers only
 
-_required: list[bool] = []  # not empty in a process that must have a calculator
+REQUIRED = "peft_igc.engines.vllm.required.Calculator"  # with this `--worker-extension-cls` no engine runs without one
 
 
-def install(required: bool = False) -> None:
-    """Makes every model of this process that is configured with an adapter a calculating one.
-
-    Args:
-        required: whether a model that is configured with none is refused.
-    """
-    _required.extend([True] * required)
+def install() -> None:
+    """Makes every model of this process that is configured with an adapter a calculating one."""
     original = BaseModelLoader.create_model
     if hasattr(original, "_igc"):
         return
@@ -53,7 +48,7 @@ def install(required: bool = False) -> None:
             return original(self, vllm_config, model_config, prefix)
         setting = Setting.of(vllm_config)
         if setting is None:
-            if _required:
+            if vllm_config.parallel_config.worker_extension_cls == REQUIRED:
                 raise ValueError('`additional_config` names no adapter. Pass `{"igc": {"adapter": DIR_OR_HUB_ID}}`.')
             return original(self, vllm_config, model_config, prefix)
         adapter = _checked(setting, vllm_config)

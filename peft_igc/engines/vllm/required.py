@@ -7,7 +7,7 @@ Try it: `make test-vllm`
 
 from __future__ import annotations
 
-from . import attach
+from .attach import install
 
 
 __all__ = ["Calculator"]
@@ -17,4 +17,4 @@ class Calculator:
     """Adds nothing to a worker; its module has been imported."""
 
 
-attach.install(required=True)
+install()

@@ -25,10 +25,11 @@ from torch import nn
 
 from ..base_model import without_peft
 from ..config import IGCConfig
-from .trained_with import check_entries, entry_of, name_of
+from ..config_values import check_entries, name_of
 
 
 __all__ = [
+    "LOW_RANK",
     "NESTED",
     "active_adapters",
     "companions_in",
@@ -37,11 +38,20 @@ __all__ = [
     "with_companions",
 ]
 
+# Name and folder of the LoRA below a calculator in `peft-igc sft`; PEFT (0.21) warns about the name "lora".
+LOW_RANK = "low_rank"
 # Beginnings of PEFT's (0.21) warnings about several methods in one model, where these are intended.
 NESTED = (
     "You are trying to modify a model with PEFT for a second time",
     "Already found a `peft_config` attribute in the model",
 )
+
+
+def entry_of(name: str, other: str) -> str:
+    """The entry of the adapter `other` in the config of the adapter `name`."""
+    if name == "default":
+        return other
+    return ".." if other == "default" else f"../{other}"
 
 
 def active_adapters(model: nn.Module) -> set[str]:

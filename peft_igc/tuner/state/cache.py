@@ -6,7 +6,7 @@ The attribute is replaced and never changed in place, so a shallow copy of a cac
 
 Nothing is read, calculated or written here; `layer` does that.
 
-Shapes: B rows. Try it: `pytest tests/tuner/test_state.py`
+Shapes: B rows. Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations

@@ -33,11 +33,7 @@ def test_without_reading_only_symbols_are_calculated_and_nothing_is_stored_for_i
     assert found[0::5] != expected[0::5]  # requests in words
 
 
-def test_an_engine_that_must_have_a_calculator_is_refused_without_an_adapter(engine, monkeypatch):
-    from peft_igc.engines.vllm import attach
-
-    monkeypatch.setattr(attach, "_required", [])
-    monkeypatch.delitem(sys.modules, "peft_igc.engines.vllm.required", raising=False)
+def test_an_engine_that_must_have_a_calculator_is_refused_without_an_adapter(engine):
     with pytest.raises(ValueError, match="`additional_config` names no adapter"):
         with engine(None, worker_extension_cls=REQUIRED):
             pass
