@@ -240,14 +240,36 @@ def hostile_folders() -> str:
 
 
 def vllm_engine() -> str:
-    """What the calculator adds to a pass of vLLM's engine, by batch."""
-    rows = [
-        [kind, batch, f"{cell['operators']:,.0f}", f"{1e3 * cell['added']:.1f}", f"{1e3 * cell['rest']:.1f}"]
-        for batch, kinds in load("vllm_engine")["passes"].items()
-        for kind, cell in kinds.items()
-        if batch != "8"
-    ]
-    return lines(["pass", "texts", "operators", "ms", "rest, ms"], rows)
+    """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
+    passes = load("vllm_engine")["passes"]
+    rows = []
+    for kind in passes["1"]:
+        cells = [passes[batch][kind] for batch in ("1", "32")]
+        operators = " and ".join(f"{cell['operators']:,.0f}" for cell in cells)
+        times = [" and ".join(f"{1e3 * cell[part]:.1f}" for cell in cells) for part in ("added", "rest")]
+        rows.append([kind, operators, *times])
+    return lines(["pass of 1 and 32 texts", "operators", "ms", "rest, ms"], rows)
+
+
+def vllm_answers() -> str:
+    """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
+    found, soak = load("vllm_answers"), load("vllm_soak")
+    runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
+    silent, asked, lives = found["silent"], soak["requests"], soak["lives"]
+    grown = " and ".join(f"{life['growth'] / 2**20:+.1f}" for life in lives)
+    return (
+        f"Engine ({', '.join(found['ways'])}; again from the prefix cache; samples): {_counted(runs)}. Silent texts: "
+        f"{silent['equal']:,} of {silent['tokens']:,} places have equal log-probabilities. Server, "
+        f"{sum(life['seconds'] for life in lives) / 60:.0f} minutes: {_counted([soak['answers']])}, "
+        f"{asked['aborted']:,} requests aborted, {len(asked['errors'])} errors, {grown} MiB."
+    )
+
+
+def _counted(runs: list[dict[str, Any]]) -> str:
+    """How many answers are the same, and the others."""
+    texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
+    ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
+    return f"{same:,} of {texts:,} answers are the same, {ties} are ties, {others} are others"
 
 
 def overhead() -> str:
@@ -315,6 +337,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hostile_folders": hostile_folders,
     "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
+    "vllm_answers": vllm_answers,
     "overhead": overhead,
     "engine_op": engine_op,
     "soak": soak,
