@@ -36,7 +36,7 @@ from peft_igc.inference.loading import load_adapter, load_base
 CLIENTS = 16
 ABORTED = 0.2  # of the requests
 RESIDENT = 64 * 2**20  # bytes
-EVERY = 2.0  # seconds between two samples of memory
+EVERY = 5.0  # seconds between two samples of memory
 
 
 class Clients:
@@ -112,10 +112,10 @@ def engine_of(server: Server) -> psutil.Process:
     return next(one for one in children if any("EngineCore" in part for part in one.cmdline()))
 
 
-def resident(server: Server) -> int:
-    """Bytes of the resident sets of a server and its children."""
+def resident(server: Server) -> tuple[int, int]:
+    """Bytes of the resident sets of a server, and of its children."""
     first = psutil.Process(server.process.pid)
-    return sum(one.memory_info().rss for one in (first, *first.children(recursive=True)))
+    return first.memory_info().rss, sum(one.memory_info().rss for one in first.children(recursive=True))
 
 
 def watched(server: Server, seconds: float) -> dict[str, Any]:
@@ -124,10 +124,11 @@ def watched(server: Server, seconds: float) -> dict[str, Any]:
     while time.monotonic() < until:
         samples.append(resident(server))
         time.sleep(EVERY)
-    third = len(samples) // 3
-    middle, last = (statistics.median(samples[a:b]) for a, b in ((third, 2 * third), (2 * third, None)))
+    third, sums = len(samples) // 3, [sum(one) for one in samples]
+    growth = statistics.median(sums[2 * third :]) - statistics.median(sums[third : 2 * third])
     steps = json.loads(get(server.address + "/igc/steps?last=0"))["steps_by_status"]
-    return {"seconds": seconds, "growth": last - middle, "last": last, "steps": steps}
+    mebibytes = [[round(part / 2**20) for part in one] for one in samples]
+    return {"seconds": seconds, "growth": growth, "MiB of server and engine": mebibytes, "steps": steps}
 
 
 def soak(adapter: Path, log: Path, texts: list[list[int]], minutes: float) -> tuple[Clients, list[dict[str, Any]]]:

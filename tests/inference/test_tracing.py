@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,16 @@ def test_beams_have_steps_but_no_gates(made):
         (step,), (same,) = text.steps, plain.texts[number // 2].steps
         assert (step.calculation, step.row) == (same.calculation, number)
         assert all(token.gate is None for token in text.tokens)
+    model, tokenizer = make(anchors=("=",))
+    always = [[tokenizer("=", add_special_tokens=False)["input_ids"], 100.0]]  # each new token is an anchor
+    after = []  # whether there are steps after the prompt, without and with beams
+    for beams in (1, 2):
+        with warnings.catch_warnings(), igc_trace(model, tokenizer) as trace:
+            warnings.simplefilter("ignore")
+            generate(model, tokenizer, ["5 + 7 ="], raw=True, num_beams=beams, sequence_bias=always)
+        (text,) = trace.texts
+        after.append(any(text.tokens[step.position].generated for step in text.steps))
+    assert after == [True, False]
 
 
 def test_a_text_without_an_anchor_is_recorded_too():
