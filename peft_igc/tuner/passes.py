@@ -57,7 +57,7 @@ def act(
     Returns:
         [B, T, H], equal to h bit for bit where nothing is written.
     """
-    state, rules, new = _text_before(adapter, h, call, states), adapter.rules, h.shape[1]
+    state, new = _text_before(adapter, h, call, states), h.shape[1]
     kept = state.room is not None or _is_kept(call, adapter)
     # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where no
     # later call reads them, only those are compressed that this call reads.
@@ -69,12 +69,8 @@ def act(
         state = state.changed(embedded=True)
     if kept:
         state = state.appended(ids, features)
-    # 2 Find the anchors among the new tokens: [B, A] positions, or None if there are none.
-    longest = max([len(sequence) for sequence in rules.sequences], default=1)
-    window, first = (ids, start) if longest == 1 else state.recent(new + longest - 1)
-    anchors = anchors_of_call(call, rules, window, start, new)
-    if anchors is None:
-        anchors = _absent_anchors(adapter, ids, call)
+    # 2 Find the anchors among the new tokens: [B, A] positions and kinds, or None if there are none.
+    anchors = _anchors(adapter, ids, start, state, call)
     if not kept and anchors is not None:
         features = compress(adapter, h, call)
         state = state.appended(ids, features)
@@ -83,8 +79,7 @@ def act(
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
     if anchors is not None and features is not None:
-        kinds = kinds_of(rules, window, anchors, first)
-        reading, state = _with_steps(adapter, state, features, anchors, kinds, call)
+        reading, state = _with_steps(adapter, state, features, *anchors, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
         state, told = told_of(adapter, state, left)
@@ -98,6 +93,29 @@ def act(
         # a stored graph would outlive its backward pass
         states.set(adapter.name, state.with_rows(torch.Tensor.detach) if torch.is_grad_enabled() else state)
     return h
+
+
+def _anchors(
+    adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, call: Call
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Anchors [B, A] of this call and their kinds [B, A]; None for a batch without any, if none is needed.
+
+    Args:
+        adapter: the active adapter.
+        ids: [B, T] int64 ids of this call.
+        start: position of its first token.
+        state: the state of the text; it holds this call's tokens if there are rules for token sequences.
+        call: the forward pass.
+    """
+    rules, new = adapter.rules, ids.shape[1]
+    longest = max([len(sequence) for sequence in rules.sequences], default=1)
+    window, first = (ids, start) if longest == 1 else state.recent(new + longest - 1)
+    anchors = anchors_of_call(call, rules, window, start, new)
+    if anchors is None and call.targets is not None:  # the report must have a loss
+        anchors = torch.full_like(call.targets.operator, -1, device=ids.device)
+    elif anchors is None and torch.is_grad_enabled() and adapter.reader.training:
+        anchors = ids.new_full((ids.shape[0], 1), -1)  # every weight must receive a gradient, if only zero
+    return None if anchors is None else (anchors, kinds_of(rules, window, anchors, first))
 
 
 def _with_steps(
@@ -177,18 +195,6 @@ def _is_kept(call: Call, adapter: Adapter) -> bool:
         return True
     is_whole_prompt = call.input_ids is not None and call.input_ids.shape[1] >= generation.mask.shape[1]
     return not generation.passed and not is_whole_prompt
-
-
-def _absent_anchors(adapter: Adapter, ids: torch.Tensor, call: Call) -> torch.Tensor | None:
-    """Anchors for a batch without any: None, or [B, A] of -1 where a loss or gradients are expected nevertheless.
-
-    With targets the report must have a loss. In training every weight must receive a gradient, if only zero.
-    """
-    if call.targets is not None:
-        return torch.full_like(call.targets.operator, -1, device=ids.device)
-    if torch.is_grad_enabled() and adapter.reader.training:
-        return ids.new_full((ids.shape[0], 1), -1)
-    return None
 
 
 def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
