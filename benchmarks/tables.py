@@ -252,24 +252,19 @@ def vllm_engine() -> str:
 
 
 def vllm_answers() -> str:
-    """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
+    """How many answers of vLLM's engine, and of its server, are those of `generate`."""
     found, soak = load("vllm_answers"), load("vllm_soak")
-    runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
-    silent, asked, lives = found["silent"], soak["requests"], soak["lives"]
-    grown = " and ".join(f"{life['growth'] / 2**20:+.1f}" for life in lives)
-    return (
-        f"Engine ({', '.join(found['ways'])}; again from the prefix cache; samples): {_counted(runs)}. Silent texts: "
-        f"{silent['equal']:,} of {silent['tokens']:,} places have equal log-probabilities. Server, "
-        f"{sum(life['seconds'] for life in lives) / 60:.0f} minutes: {_counted([soak['answers']])}, "
-        f"{asked['aborted']:,} requests aborted, {len(asked['errors'])} errors, {grown} MiB."
-    )
-
-
-def _counted(runs: list[dict[str, Any]]) -> str:
-    """How many answers are the same, and the others."""
-    texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
-    ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
-    return f"{same:,} of {texts:,} answers are the same, {ties} are ties, {others} are others"
+    ways = {way: [run for run in runs.values() if "same" in run] for way, runs in found["ways"].items()}
+    silent, grown = found["silent"], ", ".join(f"{life['growth'] / 2**20:+.0f} MiB" for life in soak["lives"])
+    told = f"server, {soak['requests']['aborted']:,} aborted; {grown}"
+    rows = []
+    for way, runs in {**ways, told: [soak["answers"]]}.items():
+        texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
+        ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
+        rows.append([way, *(f"{count:,}" for count in (texts, same, ties, others))])
+    other = silent["tokens"] - silent["equal"]
+    rows.append(["silent places, bit for bit", f"{silent['tokens']:,}", f"{silent['equal']:,}", "0", str(other)])
+    return lines(["answers", "all", "same", "ties", "others"], rows)
 
 
 def overhead() -> str:
