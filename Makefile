@@ -82,8 +82,8 @@ benchmarks: $(STAMP)
 
 # Both ends of the tested range, each in an environment of its own, with the tests of what depends on it. Minutes, and
 # gigabytes where torch's default build is installed: PIP_EXTRA_INDEX_URL can name the index of the CPU builds.
-LOWEST := torch==2.11.0 transformers==5.16.0 peft==0.21.0
-HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2
+LOWEST := torch==2.11.0 transformers==5.16.0 peft==0.21.0 trl==1.16.0 datasets==4.7.0 accelerate==1.10.1 matplotlib==3.9.0
+HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2 trl==1.16.0 datasets==5.2.0 accelerate==1.15.0 matplotlib==3.11.2
 
 .PHONY: test-versions
 test-versions: .cache/lowest/.installed .cache/highest/.installed

@@ -252,19 +252,22 @@ def vllm_engine() -> str:
 
 
 def vllm_answers() -> str:
-    """How many answers of vLLM's engine, and of its server, are those of `generate`."""
+    """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
     found, soak = load("vllm_answers"), load("vllm_soak")
-    ways = {way: [run for run in runs.values() if "same" in run] for way, runs in found["ways"].items()}
-    silent, grown = found["silent"], ", ".join(f"{life['growth'] / 2**20:+.0f} MiB" for life in soak["lives"])
-    told = f"server, {soak['requests']['aborted']:,} aborted; {grown}"
-    rows = []
-    for way, runs in {**ways, told: [soak["answers"]]}.items():
-        texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
-        ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
-        rows.append([way, *(f"{count:,}" for count in (texts, same, ties, others))])
-    other = silent["tokens"] - silent["equal"]
-    rows.append(["silent places, bit for bit", f"{silent['tokens']:,}", f"{silent['equal']:,}", "0", str(other)])
-    return lines(["answers", "all", "same", "ties", "others"], rows)
+    runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
+    silent, minutes = found["silent"], sum(life["seconds"] for life in soak["lives"]) / 60
+    grown = " and ".join(f"{life['growth'] / 2**20:+.0f} MiB" for life in soak["lives"])
+    return (
+        f"The same: {_same(runs)}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, with "
+        f"{soak['requests']['aborted']:,} requests aborted and {grown}; bit for bit, {silent['equal']:,} of "
+        f"{silent['tokens']:,} silent places."
+    )
+
+
+def _same(runs: list[dict[str, Any]]) -> str:
+    """How many answers are the same, and how many others are ties."""
+    texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
+    return f"{same:,} of {texts:,} ({sum(len(run['ties']) for run in runs)} ties)"
 
 
 def overhead() -> str:

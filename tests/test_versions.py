@@ -1,7 +1,12 @@
 """What has to work with every supported version of torch, transformers and PEFT; `make test-versions` runs this file.
 
-Each test goes through code of ours that depends on those versions, on a Llama and a GPT-2 with random weights.
+Each test goes through code of ours that depends on those versions, on a Llama and a GPT-2 with random weights, or on
+the embedded base.
 """
+
+import json
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +14,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
 from transformers import AutoModelForCausalLM
 
+from peft_igc.sft import run as sft
+from peft_igc.trainer import IGCSFTConfig
+
 
 pytestmark = [
-    pytest.mark.parametrize("arch", ["llama", "gpt2"]),
     pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning"),
     # transformers 5.23 has another name for it, which 5.16 has not.
     pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated:FutureWarning"),
@@ -21,6 +28,11 @@ pytestmark = [
 IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4], [9, 8, 7, 6, 5, 4, 3]])
 PROMPT = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS), "max_new_tokens": 6, "do_sample": False}
 LOSSES = ("igc_loss", "igc_count", "igc_correct", "igc_gate")
+
+
+@pytest.fixture(params=["llama", "gpt2"])
+def arch(request):
+    return request.param
 
 
 def logits(model):
@@ -126,3 +138,31 @@ def test_a_prompt_cache_is_continued_after_it_was_cropped_and_repeated(arch):
     kept.crop(-kept.get_seq_length() + 5 if kept.get_seq_length() > 5 else 0)
     assert kept.get_seq_length() == 5
     assert torch.equal(model.generate(**PROMPT, past_key_values=kept), expected)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"activation_checkpointing": False}, {"gradient_checkpointing": False}], ids=str
+)
+def test_checkpointing_has_both_its_names_without_a_warning(given, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = IGCSFTConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
+    assert made.activation_checkpointing == made.gradient_checkpointing == (not given)
+
+
+def test_a_recipe_of_two_stages_runs_and_none_of_its_settings_is_deprecated(tmp_path, monkeypatch):
+    monkeypatch.setattr(sft, "has_default", lambda: False)
+    changed = {
+        "output_dir": tmp_path,
+        "max_steps": 2,
+        "per_device_train_batch_size": 2,
+        "igc_generated_rows": 8,
+        "igc_writing": json.dumps({"rows": 4, "steps": 2, "batch_size": 2}),
+        "igc_demonstration": json.dumps({"per_group": 1, "max_new_tokens": 2, "target": 0.0}),
+    }
+    recipe = Path(__file__).parents[1] / "recipes" / "tiny_tokens.yaml"
+    line = [text for name, value in changed.items() for text in (f"--{name}", str(value))]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "`(?!is_).* deprecated")  # PEFT 0.21.2 asks for `is_gradient_checkpointing`
+        assert sft.run(["--config", str(recipe), *line]) == 0
+    assert (tmp_path / "adapter_model.safetensors").is_file()

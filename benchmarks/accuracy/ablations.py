@@ -70,23 +70,17 @@ def lora_rank(settings: DemoSettings) -> int:
     return round(counts[0] / counts[1])
 
 
-def train(
-    method: str,
-    seed: int,
-    settings: DemoSettings,
-    validation: list[Any],
-    tested: list[Any],
-) -> tuple[Any, ...]:
+def train(method: str, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> tuple[Any, ...]:
     """One run: the trained model, its tokenizer, and how it went."""
     base, tokenizer = loading.tiny_base()
-    set_seed(seed)
+    set_seed(settings.seed)
     model = attached(method, base, tokenizer, settings)
 
     def check() -> float:
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
-    rows = training_rows([*tested, *validation], seed, settings)
-    told = fitted(f"{method}, seed {seed}", model, tokenizer, rows, seed, settings, check)
+    rows = training_rows([*tested, *validation], settings)
+    told = fitted(f"{method}, seed {settings.seed}", model, tokenizer, rows, settings, check)
     return model, tokenizer, told
 
 
@@ -95,7 +89,6 @@ def fitted(
     model: Any,
     tokenizer: Any,
     rows: Any,
-    seed: int,
     settings: DemoSettings,
     check: Callable[[], float],
 ) -> dict[str, Any]:
@@ -106,7 +99,7 @@ def fitted(
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
     model.set_attn_implementation("eager")
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), settings, progress)
         trainer.train()
         trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # or all that follows is autocast
     model.set_attn_implementation("sdpa")
@@ -123,8 +116,8 @@ def searched(
     """The learning rate of a method: exact match on validation items after a run of `steps` at each rate."""
 
     def exact_match(rate: float) -> float:
-        short = dataclasses.replace(with_rate(method, settings, rate), steps=steps, checks=1)
-        *_, told = train(method, SEARCH_SEED, short, validation, tested)
+        changes = {"steps": steps, "checks": 1, "seed": SEARCH_SEED}
+        *_, told = train(method, dataclasses.replace(with_rate(method, settings, rate), **changes), validation, tested)
         return told["checks"][-1]["exact_match"]
 
     return {"steps": steps, **best_rate(RATES[method], exact_match)}
@@ -153,14 +146,12 @@ def with_rate(method: str, settings: DemoSettings, rate: float) -> DemoSettings:
     )
 
 
-def measure(
-    method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]
-) -> dict[str, Any]:
+def measure(method: str, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> dict[str, Any]:
     """One run and its test."""
-    model, tokenizer, told = train(method, seed, settings, validation, tested)
+    model, tokenizer, told = train(method, settings, validation, tested)
     report = evaluate(model, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
     scores = by_operation(report["groups"])
-    print(f"{method}, seed {seed}  {report['exact_match']:.2%}  {scores}", flush=True)
+    print(f"{method}, seed {settings.seed}  {report['exact_match']:.2%}  {scores}", flush=True)
     keys = ("n", "exact_match", "groups", "truncated", "mistakes")
     return {"training": told, "operations": scores, **{key: report[key] for key in keys}}
 
@@ -206,7 +197,9 @@ def main() -> None:
             results.setdefault("learning_rates", {})[method] = search
             chosen = with_rate(method, settings, search["chosen"])
         for seed in arguments.seeds:
-            runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
+            runs.setdefault(method, {})[str(seed)] = measure(
+                method, dataclasses.replace(chosen, seed=seed), validation, tested
+            )
             write(arguments.output, results)
 
 

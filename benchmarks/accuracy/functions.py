@@ -24,7 +24,8 @@ import yaml
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.functions import answer_rows, function_rows, list_rows, write_rows
+from peft_igc.data.files import write_rows
+from peft_igc.data.functions import answer_rows, function_rows, list_rows
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 

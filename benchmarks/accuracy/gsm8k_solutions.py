@@ -44,10 +44,10 @@ from benchmarks.accuracy.gsm8k_sites import ROUNDING, Sites, read_sites, train_s
 from benchmarks.common.measuring import command, facts, write
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
-from peft_igc.data.files import read_rows
+from peft_igc.data.files import read_rows, write_rows
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
-from peft_igc.tuner.saving.trained_with import LOW_RANK
+from peft_igc.tuner.saving.companions import LOW_RANK
 from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 
@@ -92,10 +92,8 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     generated += WorkedCalculations(seed=0).take(half)
     train += [{key: row[key] for key in ("question", "answer")} for row in generated]
     converted = convert(train, tokenizer, config)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("train", converted.rows), ("held_out", held)):
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "train.jsonl", converted.rows)
+    write_rows(folder / "held_out.jsonl", held)
     record = converted.report.as_dict()
     print(record, flush=True)
     made, told = folder / "calculator", folder / "calculator.json"

@@ -23,13 +23,13 @@ from fractions import Fraction
 from typing import Any
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
+from peft_igc.data.bigbench import OPERATION_NAMES, item_of, random_divisor
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS, surround
 from peft_igc.data.wording.phrases import Text
 from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Wording
-from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.text import Value, read
 
 
@@ -50,7 +50,7 @@ _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
-_DISTRACTED = Wording(held_out=None, around_held_out=True)
+_DISTRACTED = Wording(held_out=None)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
@@ -110,21 +110,8 @@ def _from_rows(rng: random.Random, wording: Wording, bigbench: float = 0.0, **fr
         wording=wording,
     )
     for row in rows:
-        yield _item(row["prompt"], row["igc_operator"], *row["igc_operands"])
-
-
-def _item(prompt: str, operator: str, a: str, b: str) -> Item:
-    """An item whose target is what the oracle says."""
-    result = evaluate_exactly(operator, a, b)
-    assert isinstance(result, str), (prompt, result)
-    return {
-        "prompt": prompt,
-        "target": result,
-        "group": OPERATION_NAMES[operator],
-        "igc_operator": operator,
-        "igc_operands": [a, b],
-        "igc_result": result,
-    }
+        operator, (a, b) = row["igc_operator"], row["igc_operands"]
+        yield item_of(row["prompt"], OPERATION_NAMES[operator], (a, operator, b))
 
 
 def _has_negative(item: Item) -> bool:
@@ -146,7 +133,7 @@ def _long_operands(rng: random.Random) -> Iterator[Item]:
         if operator == "/":
             a, b = _long_division(first, rng)
         request = TRAINING.request(operator, str(a), str(b), rng, Mixture(), bigbench=rng.random() < 0.5)
-        yield _item(request.text, operator, str(a), str(b))
+        yield item_of(request.text, OPERATION_NAMES[operator], (str(a), operator, str(b)))
 
 
 def _long_division(digits: int, rng: random.Random) -> tuple[int, int]:

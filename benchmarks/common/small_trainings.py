@@ -49,6 +49,7 @@ class DemoSettings:
     writing_every: int = 1
     checks: int = 5
     max_new_tokens: int = 16
+    seed: int = 0
 
     @classmethod
     def of(cls, recipe: str, interface: str, **more: Any) -> DemoSettings:
@@ -76,12 +77,12 @@ def demo_config(tokenizer: Any, settings: DemoSettings, **more: Any) -> IGCConfi
     return IGCConfig.from_tokenizer(tokenizer, interface=settings.interface, **{**settings.sizes, **more})
 
 
-def training_rows(excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings) -> list[Any]:
+def training_rows(excluded: Iterable[Mapping[str, Any]], settings: DemoSettings) -> list[Any]:
     """Generated rows without the calculations of the items `excluded`."""
     digits, by_rule = settings.sizes.get("num_digits", 40), settings.interface == "tokens"
     limits = Limits(digits, settings.sizes.get("result_digits", digits), 8 if by_rule else 2, decimals=by_rule)
     rows = ArithmeticRows(
-        seed,
+        settings.seed,
         max_digits=settings.max_digits,
         limits=limits,
         mixture=settings.mixture,
@@ -101,7 +102,7 @@ class _Trainer(BaselineTrainer):
 
 
 def made_trainer(
-    model: Any, tokenizer: Any, rows: list[Any], scratch: Path, seed: int, settings: DemoSettings, progress: Any
+    model: Any, tokenizer: Any, rows: list[Any], scratch: Path, settings: DemoSettings, progress: Any
 ) -> BaselineTrainer:
     """A trainer by whole passes; `rows` are conversational or have tokens already, `progress` is a callback."""
     dataset = as_dataset(rows if "input_ids" in rows[0] else tokenized(rows, tokenizer))
@@ -117,7 +118,7 @@ def made_trainer(
         lr_scheduler_type="cosine",
         igc_writing_every=settings.writing_every,
         logging_steps=100,
-        seed=seed,
+        seed=settings.seed,
         max_length=None,
         activation_checkpointing=False,
         bf16=in_bf16(model.device),

@@ -221,13 +221,14 @@ class ArithmeticRows:
         """A row with a text from a file."""
         longest = min(_LONGEST, self.limits.digits)
         while True:
-            text = handwritten.draw(self.wording.texts, rng, self.mixture, self.operands.max_digits, longest)
-            if text.operands is None:
-                return self._unasked(self._around(text.text, rng), UNABLE, reads=True)
-            a, b = text.operands
-            if text.operator in self.limits.operations and (int(a), text.operator, int(b)) not in self.excluded:
-                columns = columns_of(text.operator, text.operands, self.limits)
-                return self._around(text.text, rng), None, columns
+            text, operator, operands = handwritten.draw(
+                self.wording.texts, rng, self.mixture, self.operands.max_digits, longest
+            )
+            if operands is None:
+                return self._unasked(self._around(text, rng), UNABLE, reads=True)
+            key = (int(operands[0]), operator, int(operands[1]))
+            if operator in self.limits.operations and key not in self.excluded:
+                return self._around(text, rng), None, columns_of(operator, operands, self.limits)
 
     def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
         """A text as it is typed, and with other text around it."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "igc_features",
     "row_labels",
     "shuffled",
     "similar_columns",
@@ -38,22 +37,11 @@ _TEXTS = ("prompt", "completion")  # strings, or messages in conversational rows
 _STRINGS = ("text", "target", "group")
 
 
-def igc_features(
-    columns: Iterable[str] = _TEXTS, *, conversational: bool = True, several_anchors: bool = False
-) -> "Features":
-    """The types of a dataset with operand columns.
+def _features(columns: Sequence[str], conversational: bool, several_anchors: bool = False) -> "Features":
+    """The types of a dataset with these columns and those of operands.
 
     They must be given: by default `datasets` takes the columns from the first row, so a first row that is not
     supervised would drop the operand columns of all others.
-
-    Args:
-        columns: The other columns: `prompt`, `completion`, `messages`, `text`, `target`, `group`; and
-            `igc_expression`, if the rows have it.
-        conversational: `prompt` and `completion` are lists of messages, or else strings.
-        several_anchors: Each operand column is a list with one entry per anchor.
-
-    Raises:
-        ValueError: A column of unknown type.
     """
     from datasets import Features, List, Value
 
@@ -62,7 +50,6 @@ def igc_features(
     known = dict.fromkeys(_TEXTS, messages if conversational else string)
     known |= {"messages": messages} | dict.fromkeys(_STRINGS, string)
     known[EXPRESSION_COLUMN] = List(string) if several_anchors else string
-    columns = list(columns)
     if unknown := [name for name in columns if name not in known]:
         raise ValueError(
             f"The type of the column `{unknown[0]}` is not known: known are {', '.join(known)}. Add other columns "
@@ -91,7 +78,7 @@ def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
     columns = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     conversational = _agree(rows, _TEXTS, "messages or strings")
     several = _agree(rows, (COLUMNS[0], EXPRESSION_COLUMN), "lists with one entry per anchor or single entries")
-    features = igc_features(columns, conversational=conversational, several_anchors=several)
+    features = _features(list(columns), conversational, several)
     return Dataset.from_dict({name: [row.get(name) for row in rows] for name in features}, features=features)
 
 
@@ -117,7 +104,7 @@ def to_iterable_dataset(rows: ArithmeticRows, n: int | None = None) -> "Iterable
     from datasets import IterableDataset
 
     more = [EXPRESSION_COLUMN] * rows.has_expressions
-    features = igc_features([*_TEXTS, *more], conversational=rows.conversational)
+    features = _features([*_TEXTS, *more], rows.conversational)
     return IterableDataset.from_generator(_first, gen_kwargs={"rows": rows, "n": n}, features=features)
 
 

@@ -13,11 +13,12 @@ import gzip
 import io
 import json
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 
-__all__ = ["read_items", "read_prompts", "read_rows"]
+__all__ = ["read_items", "read_prompts", "read_rows", "write_rows"]
 
 _FIELDS = ("prompt", "target", "group")
 
@@ -55,6 +56,12 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
     if not lines:
         raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
     return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
+
+
+def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSON lines, and makes the folder."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def read_prompts(path: str | Path) -> list[str]:

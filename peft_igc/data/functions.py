@@ -7,7 +7,6 @@ Try it: `pytest tests/data/test_functions.py`
 """
 
 import functools
-import json
 import random
 import re
 import tomllib
@@ -22,11 +21,11 @@ from ..text.integers import integers
 from ..text.operations import FUNCTIONS, takes
 from ..text.values import Limits
 from .arithmetic import Row, conversation
-from .columns import columns_of, label
+from .columns import canonical, columns_of, label
 from .files import read_rows
 
 
-__all__ = ["answer_rows", "function_rows", "list_rows", "row_of", "write_rows"]
+__all__ = ["answer_rows", "function_rows", "list_rows", "row_of"]
 
 _SLOTS = "abcd"
 _LIMITS = Limits(operations=("+", "-", "*", "/"))
@@ -42,13 +41,8 @@ def _texts() -> dict[str, Any]:
 
 def row_of(text: str, operator: str, operands: Sequence[str] = (), limits: Limits = _LIMITS) -> Row:
     """A row of a text that asks for an operation, or for none."""
-    return conversation(text, None, columns_of(operator, list(map(_plain, operands)), limits))
-
-
-def _plain(number: str) -> str:
-    """A number without separators and zeros at its end."""
-    digits = number.replace(",", "")
-    return digits.rstrip("0").rstrip(".") if "." in digits else str(int(digits))
+    numbers = [canonical(one.replace(",", ""), "igc_operands", "the row", decimals=True) for one in operands]
+    return conversation(text, None, columns_of(operator, numbers, limits))
 
 
 def _laid(layout: Mapping[str, str], names: Sequence[str], numbers: Sequence[str], rng: random.Random) -> str:
@@ -220,9 +214,3 @@ def _satisfying(constraints: set[str], operation: str, rng: random.Random) -> di
     if ("a>b" in constraints and a < b) or ("b>a" in constraints and b < a):
         a, b = b, a
     return dict(zip(_SLOTS, map(str, (a, b, *rest)), strict=True))
-
-
-def write_rows(path: str | Path, rows: Sequence[Row]) -> None:
-    """Writes rows as JSON lines."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")

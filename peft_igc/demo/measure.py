@@ -49,7 +49,6 @@ from .smollm2 import NAME, WEIGHTS
 __all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "failed", "say"]
 
 RESULTS, PLOT = "results.json", CURVE
-MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
 _NUMBER_ONLY = " Answer with the number only."
 
 
@@ -115,22 +114,18 @@ class Measurement:
     def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
         if tokenizer.chat_template is None:
             raise ValueError("The base's tokenizer has no chat template. Use a model that was tuned to chat.")
-        self.settings, self.tokenizer = settings, tokenizer
+        self.settings, self.tokenizer, limits = settings, tokenizer, Limits.of(config)
         self.sample = bigbench_test_set(settings.check_per_group, seed=1) if settings.checks else []
         self.sets: dict[str, Any] = {"bigbench": bigbench_test_set(settings.per_group, 0)}
         self.refusals: list[dict[str, Any]] = []
         self._calibrating: list[dict[str, Any]] = []
         if settings.per_set:
             folder = data_folder()
-            self.sets = generated_sets(settings.per_group, settings.per_set, 0, Limits.of(config)) | {
-                name: items and _short(items) for name, items in measured_items(folder).items()
-            }
+            self.sets = generated_sets(settings.per_group, settings.per_set, 0, limits) | measured_items(folder)
             if folder is not None:
-                rows = training_refusals(folder)
-                self.refusals = [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
-                self._calibrating = _short(gsm8k_questions(folder, 0))
+                self.refusals, self._calibrating = training_refusals(folder), gsm8k_questions(folder, 0)
         if settings.author_items:
-            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, Limits.of(config))
+            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, limits)
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -263,11 +258,6 @@ class Measurement:
             last = [one[-1].replace(",", "") if one else None for one in numbers]
             found["number_only"] = sum(a == b["target"] for a, b in zip(last, part, strict=True)) / len(part)
         return found
-
-
-def _short(items: Sequence[Any]) -> list[Any]:
-    """The items whose prompts are not too long."""
-    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
 
 
 def failed(folder: str | Path) -> bool:

@@ -60,6 +60,7 @@ _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
+MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
 TRAINED_QUESTIONS = 6000  # the first ones of GSM8K
 REFUSED = "I will work that out step by step."  # trains nothing: nothing is written in these rows
 GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
@@ -170,7 +171,8 @@ def training_refusals(folder: Path) -> list[dict[str, Any]]:
         sentences = re.split(r"(?<=[.!?]) ", question)
         if at % 12 == 1 and len(sentences) > 1:
             rows.append(_refusal(" ".join(sentences[:-1])))
-    return rows + [_refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+    rows += [_refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+    return [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
 
 
 def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None]:
@@ -192,10 +194,10 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
             one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
     quiet = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
     return {
-        "word_problems": one,
-        "several_steps_mawps": several,
+        "word_problems": _short(one),
+        "several_steps_mawps": _short(several),
         "several_steps_gsm8k": gsm8k_questions(folder, 1),
-        "assistant_prompts": [{"prompt": prompt, "target": None} for prompt in quiet],
+        "assistant_prompts": _short([{"prompt": prompt, "target": None} for prompt in quiet]),
     }
 
 
@@ -203,7 +205,12 @@ def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
     """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
     items = _of(folder, GSM8K)[TRAINED_QUESTIONS + half :: 2]
     several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
-    return [{"prompt": item["question"], "target": None} for item in several]
+    return _short([{"prompt": item["question"], "target": None} for item in several])
+
+
+def _short(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items whose prompts are not too long."""
+    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
 
 
 def _of(folder: Path, name: str) -> list[dict[str, Any]]:

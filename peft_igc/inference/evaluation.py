@@ -29,7 +29,16 @@ from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.records import StepRecord
-from .decoding import batches_of, end_tokens, eval_mode, generate_greedily, longest_text, prompt_tokens
+from .decoding import (
+    batches_of,
+    end_tokens,
+    eval_mode,
+    greedy,
+    left_padded,
+    longest_text,
+    padding_token,
+    prompt_tokens,
+)
 from .records import Answer, TextRecord
 from .tracing import igc_trace
 
@@ -284,16 +293,16 @@ def answer_tokens(
     config = active_config(model)
     if config is not None:
         check_tokenizer(config.token_table, tokenizer)
-    ends = end_tokens(model, tokenizer)
+    ends, settings = end_tokens(model, tokenizer), greedy(model, tokenizer, max_new_tokens, with_steps=True)
     answers: dict[int, Answer] = {}
     with eval_mode(model):
         for chosen in batches_of(tokens, batch_size):
-            batch = [tokens[index] for index in chosen]
+            batch = left_padded([tokens[index] for index in chosen], padding_token(model, tokenizer), model.device)
             with igc_trace(model, tokenizer, base=base) if record else nullcontext() as recording:
-                output = generate_greedily(model, tokenizer, batch, max_new_tokens)
-            steps = getattr(output, "igc_steps", None) or [()] * len(batch)
-            texts = [None] * len(batch) if recording is None else recording.texts
-            new = output.sequences[:, len(batch[0]) :].tolist()
+                output = model.generate(**batch, generation_config=settings)
+            steps = getattr(output, "igc_steps", None) or [()] * len(chosen)
+            texts = [None] * len(chosen) if recording is None else recording.texts
+            new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
             for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
                 answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text)
             if progress is not None:

@@ -93,12 +93,7 @@ def shown_step(name: str, index: int, step: StepRecord) -> str:
 
 # ------------------------------------------------------------------------------------------ the page of a trace
 def trace_page(texts: Sequence[TextRecord], title: str = "Trace") -> str:
-    """The page of a trace.
-
-    Args:
-        texts: the texts, in their order on the page.
-        title: its heading.
-    """
+    """The page of a trace."""
     steps = [step for text in texts for step in text.steps]
     ok = sum(step.status == "ok" for step in steps)
     sections = "\n".join(_section(number, text) for number, text in enumerate(texts))

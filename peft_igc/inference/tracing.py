@@ -115,12 +115,7 @@ class Recording:
         print("\n\n".join(text.format() for text in self.texts), file=file)  # noqa: T201 - what it is for
 
     def save_html(self, path: str | Path, title: str = "Trace") -> None:
-        """Writes one page that needs no other file and no network; it contains the whole texts.
-
-        Args:
-            path: the file.
-            title: heading of the page.
-        """
+        """Writes one page that needs no other file and no network; it contains the whole texts."""
         write(trace_page(self.texts, title), path)
 
     # ------------------------------------------------------------------------------------------ events

@@ -94,18 +94,19 @@ def launch(arguments: list[str], script: list[str]) -> int:
 
 
 def end(trainer: Any) -> None:
-    """Calls `trainer.end()` of a `transformers.Trainer` in an order in which no process hangs at its exit.
+    """Ends the trackers and processes of a `transformers.Trainer` in an order in which none hangs at its exit.
 
     Whoever holds gloo's process group last waits for gloo's threads, and these may be waiting for Python's lock. The
     group's Python handle releases that lock while it waits, but the reducer of `DistributedDataParallel` does not
     (torch 2.13). So the reducer is destroyed first, while this function holds the handle.
     """
+    finish = trainer.accelerator.end_training  # as `Trainer.end` does, which is new in transformers 5.18
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        trainer.end()
+        finish()
         return
     group = torch.distributed.group.WORLD
     trainer.model_wrapped = trainer.model
     trainer.accelerator.free_memory()
     gc.collect()  # the DDP wrapper is part of a reference cycle
-    trainer.end()
+    finish()
     del group

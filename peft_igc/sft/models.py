@@ -27,8 +27,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
-from ..tuner.saving.companions import NESTED, companions_in
-from ..tuner.saving.trained_with import LOW_RANK
+from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
 from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
 
@@ -170,7 +169,7 @@ def _with_saved(model: Any, config: Any, folder: str, **options: Any) -> Any:
     model = get_peft_model(model, config, **options)
     weights = load_peft_weights(str(find_adapter(folder)), device="cpu")
     for name, value in get_peft_model_state_dict(model).items():
-        saved = weights.get(name, value)
+        saved = weights.get(name, value).to(value.device)
         if saved.shape != value.shape:  # a row for each operation, and one for none
             rows = [before.index(one) if one in before else None for one in after] + [len(before)]
             saved = torch.stack([value[at] if row is None else saved[row] for at, row in enumerate(rows)])

@@ -25,6 +25,7 @@ from ..trainer.precision import computes_bf16, in_bf16
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import SIZES
 from .arguments import ASSISTANT_HEADER, CONFIDENCE, OF_CONFIG, IGCArguments, Parsed
+from .launch import launch_arguments
 
 
 __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY", "SFTParser"]
@@ -41,8 +42,7 @@ OFTEN = (
 SHORT = (
     "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
     "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
-    "igc_writing "
-    "igc_exact_match"
+    "igc_writing igc_exact_match"
 ).split()
 WIDTH, ABOUT = 119, 59  # columns of that page, and the one at which the texts begin
 EXAMPLES = """\
@@ -60,8 +60,6 @@ WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
 LONG = 100  # least number of steps with a warm-up
 GENERATED_ROWS = 10_000
 LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
-
-
 # Whoever gives one of these has chosen an optimizer.
 _RATES = {"learning_rate", "igc_learning_rate", "igc_muon_learning_rate", "optim", "optim_args"}
 
@@ -88,6 +86,15 @@ class SFTParser(TrlParser):
         self.add_argument(
             "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
         )
+
+    def set_defaults_with_config(self, **kwargs: Any) -> list[str]:
+        """Refuses unknown keys of a YAML file, before an error about values could hide them."""
+        return launch_arguments(super().set_defaults_with_config(**kwargs))
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuses unknown arguments of a command line in the same way."""
+        found, rest = super().parse_known_args(*args, **kwargs)
+        return found, launch_arguments(rest)
 
     def format_help(self) -> str:
         """The help page of one screen, a line for each argument: ours, then what most runs set of the others."""

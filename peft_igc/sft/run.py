@@ -31,7 +31,7 @@ from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
 from .datasets import load_corpora, rows_of_writing
-from .launch import end, has_default, launch, launch_arguments
+from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
 from .parser import SFTParser, device_arguments, given_names, run_defaults
 
@@ -58,12 +58,11 @@ def parse(argv: Sequence[str]) -> Parsed:
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)
     try:
-        script, training, model, mixture, igc, rest = SFTParser().parse_args_and_config(
-            [*argv, *device_arguments(given)], return_remaining_strings=True
-        )
+        line = [*argv, *device_arguments(given)]
+        parsed = Parsed(*SFTParser().parse_args_and_config(line, return_remaining_strings=True))
     except (TypeError, ValueError) as error:  # argparse ends the program itself
         raise ValueError(f"The arguments cannot be used: {error}") from error
-    parsed = Parsed(script, training, model, mixture, igc, launch_arguments(rest))
+    training, model, igc = parsed.training, parsed.model, parsed.igc
     check(parsed)
     if model.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")

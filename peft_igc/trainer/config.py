@@ -86,7 +86,8 @@ class IGCSFTConfig(SFTConfig):
     refer to the [`~trl.SFTConfig`] documentation. All its defaults are kept, so without a calculator both trainers
     behave the same. With a calculator, consider these:
 
-    - `gradient_checkpointing`: set it to `False` if memory allows. This saves the second forward pass.
+    - `activation_checkpointing`: set it to `False` if memory allows. This saves the second forward pass. All versions
+      of transformers take this name here, which is theirs from 5.23 on.
     - `enable_jit_checkpoint`: set it to `True` if the run may be interrupted. SIGTERM then saves a checkpoint.
 
     Parameters:
@@ -148,11 +149,19 @@ class IGCSFTConfig(SFTConfig):
     igc_writing: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Settings of a second stage for the writing; all steps train the reading."}
     )
+    # The name of `gradient_checkpointing` in transformers from version 5.23 on, so that it holds in all of them.
+    activation_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Replaces `gradient_checkpointing`.", "nargs": "?", "const": True}
+    )
     igc_exact_match: int = field(default=0, metadata={"help": "Rows of each eval set answered at every evaluation."})
     igc_exact_match_tokens: int = field(default=24, metadata={"help": "Maximum number of tokens of such an answer."})
     igc_curves: bool = field(default=True, metadata={"help": "Plot `learning_curves.png` in `output_dir` at the end."})
 
     def __post_init__(self) -> None:
+        # Both names at once, so that no version warns of the other one, which TRL (1.16) sets by default.
+        if self.activation_checkpointing is None:
+            self.activation_checkpointing = self.gradient_checkpointing  # type: ignore[has-type]
+        self.gradient_checkpointing = self.activation_checkpointing
         super().__post_init__()
         for name, least in (("igc_writing_every", 1), ("igc_exact_match", 0), ("igc_exact_match_tokens", 1)):
             if getattr(self, name) < least:
@@ -172,12 +181,10 @@ class IGCSFTConfig(SFTConfig):
             raise ValueError(
                 "`igc_writing_every` and `igc_writing` are two ways to train the writing. Leave one of them out."
             )
-        # transformers 5.23 renames the field, and warns of the name before.
-        checkpoints = vars(self).get("activation_checkpointing", vars(self).get("gradient_checkpointing"))
-        if checkpoints:
+        if self.activation_checkpointing:
             raise ValueError(
-                "`igc_writing` keeps what the model reads of each prompt, and gradient checkpointing, which is TRL's "
-                "default, keeps nothing. Set `gradient_checkpointing=False`."
+                "`igc_writing` keeps what the model reads of each prompt, and activation checkpointing, which is on "
+                "by TRL's default, keeps nothing. Set `activation_checkpointing=False`."
             )
         if self.max_steps <= 0:
             raise ValueError("`igc_writing` needs the number of steps that train the reading. Set `max_steps`.")

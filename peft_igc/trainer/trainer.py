@@ -37,13 +37,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from . import checks
 from .batches import Lots
-from .checkpoints import (
-    ended_by_signal,
-    last_complete_checkpoint,
-    load_trained,
-    save_trained,
-    warn_of_other_rows,
-)
+from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
 from .collator import RowCheck, SingleDigits, checked_rows, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch

@@ -10,7 +10,7 @@
 State that outlives a call is in `state`.
 
 Shapes: B rows, T positions of this call, H hidden size, A anchors per row, P tokens of a prompt.
-Try it: `pytest tests/tuner/test_state.py`
+Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from .adapter import Adapter, make_mappings
 from .call import Call, current_call, recall_call, remember_call
 from .config import IGCConfig
 from .graphs import act_in_graph, act_with_plan, has_plan, make_plan, number_of
-from .hooks.notices import watch_training
+from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
@@ -71,9 +71,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_output_mapping = nn.ModuleDict()
         self.igc_config: dict[str, IGCConfig] = {}
         self._keys: dict[str, str] = {}
-        self._used: set[str] = set()  # adapters that have run
-        self.is_told = False  # whether a user was told that this layer's hooks are bypassed
-        self.told_of_absence: set[str] = set()  # adapters of which a user was told that texts have no anchor
+        self.told: set[str] = set()  # what a user was told, of `notices`
         self._passes: dict[str, int] = {}  # training passes without a target, by key of an adapter
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
@@ -164,12 +162,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             device = torch.device("cpu" if executed_on is None else executed_on)
         return device, dtype
 
-    def follow_base_layer(self) -> None:
-        """Moves the adapters to the device of the decoder layer."""
-        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
-        self.igc_input_mapping.to(device)
-        self.igc_output_mapping.to(device)
-
     def bring_back(self, name: str) -> None:
         """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
         mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
@@ -203,8 +195,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return None  # `hooks` warns at the end of the call
         call.ran = active[0]
         self.bring_back(active[0])
-        if active[0] not in self._used and not torch.compiler.is_compiling():
-            self._used.add(active[0])
+        if not torch.compiler.is_compiling() and is_new(self.told, f"used {active[0]}"):
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             watch_training(self._passes, self.adapter(active[0]), call)

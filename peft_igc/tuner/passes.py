@@ -88,7 +88,7 @@ def act(
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
         state, told = told_of(adapter, state, left)
-        if told is not None and not (call.is_lean and told.is_silent):
+        if not (call.is_lean and told.is_silent):
             h = write(adapter, h, told, start, call, reading)
     # 5 Keep what later calls need.
     if not kept:

@@ -1,9 +1,6 @@
-"""Promises of `bigbench`: the task's exact form, right and reproducible items, and its real files."""
+"""Promises of `bigbench`: the task's exact form, right and reproducible items."""
 
 import collections
-import json
-
-import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import (
@@ -11,7 +8,6 @@ from peft_igc.data.bigbench import (
     bigbench_items,
     bigbench_size,
     bigbench_test_set,
-    load_bigbench,
     parse_question,
 )
 
@@ -66,49 +62,5 @@ def test_a_question_is_found_in_a_text():
         ("What is 1.5 plus 1?", None),
     ):
         assert parse_question(text) == question
-
-
-# ---- the real task's files ----
-
-EXAMPLES = [
-    {"input": "What is 0 plus 1?", "target": "1", "target_scores": {"1": 1, "banana": 0}},
-    {"input": "What is 7 plus 5?", "target_scores": {"5": 0.0, "12": 1.0, "house": 0.0}},
-]
-
-
-def write_task(folder, examples=EXAMPLES):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "task.json").write_text(json.dumps({"name": "my task", "examples": examples}))
-    return folder / "task.json"
-
-
-def test_a_task_file_its_folder_and_a_folder_of_subtasks_are_read(tmp_path):
-    file = write_task(tmp_path / "arithmetic" / "1_digit_addition")
-    items = load_bigbench(file)
-    assert items == load_bigbench(str(file.parent))
-    columns = {"igc_operator": "+", "igc_operands": ["7", "5"], "igc_result": "12"}
-    assert items[1] == {"prompt": "What is 7 plus 5?", "target": "12", "group": "1_digit_addition", **columns}
-    write_task(tmp_path / "arithmetic" / "2_digit_subtraction", [{"input": "What is 12 minus 40?", "target": "-28"}])
-    items = load_bigbench(tmp_path / "arithmetic")
-    assert [item["group"] for item in items] == ["1_digit_addition"] * 2 + ["2_digit_subtraction"]
-    assert ArithmeticRows(exclude=items).excluded == {(12, "-", 40)}
-    write_task(tmp_path / "talk", [{"input": "Say hi.", "target": ["hi"]}])
-    assert load_bigbench(tmp_path / "talk") == [{"prompt": "Say hi.", "target": "hi", "group": "my task"}]
-
-
-def test_what_cannot_be_read_is_refused_with_its_place(tmp_path):
-    for name, examples, message in (
-        ("a", [{"target": "1"}], r"a.task.json`, example 0: expected an object with a string \"input\""),
-        ("b", [{"input": "x"}], 'example 0: expected a "target" or a "target_scores"'),
-        ("c", [*EXAMPLES, {"input": "x", "target": ["1", "2"]}], "example 2: .*exactly one target"),
-        ("d", [{"input": "x", "target_scores": {"1": 1, "2": 1}}], "2 choices share the highest"),
-        ("e", [], "holds no items"),
-        ("f", "none", 'has no list "examples"'),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load_bigbench(write_task(tmp_path / name, examples))
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ValueError, match=r"bad.json` is not valid JSON: .*Download it again"):
-        load_bigbench(tmp_path / "bad.json")
-    with pytest.raises(FileNotFoundError, match="missing` does not exist, or has no task.json. Pass such a file"):
-        load_bigbench(tmp_path / "missing")
+    prompts = [{"prompt": "What is 12 minus 40?"}, {"prompt": "What is 7 plus 5?"}]
+    assert ArithmeticRows(exclude=prompts).excluded == {(12, "-", 40)}

@@ -7,7 +7,7 @@ import pytest
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import COLUMNS, check_columns
-from peft_igc.data.dataset import igc_features, similar_columns, summarize, to_dataset, to_iterable_dataset
+from peft_igc.data.dataset import similar_columns, summarize, to_dataset, to_iterable_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.text.values import Limits
 
@@ -44,7 +44,6 @@ def test_datasets_take_rows_with_several_anchors():
     ]
     dataset = to_dataset(rows)
     assert list(dataset) == rows
-    assert dataset.features == igc_features(["text"], several_anchors=True)
     assert [len(check_columns(row, Limits(5, 5))) for row in dataset] == [2, 1, 1]
 
 

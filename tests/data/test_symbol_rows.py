@@ -15,7 +15,6 @@ from peft_igc import tiny_base
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import expression_in, label_expression
-from peft_igc.data.wording.drawing import BARE
 from peft_igc.data.wording.phrases import pools
 from peft_igc.data.wording.symbol_expressions import KINDS, draw
 from peft_igc.data.wording.wording import TRAINING
@@ -55,22 +54,6 @@ def test_every_spelling_says_its_expression_by_another_reader(kind):
         else:
             assert value is None or found.reason in UNREAD, (text, found)
     assert seen[Refusal] <= 40, seen
-
-
-@pytest.mark.slow
-def test_all_kinds_and_numbers_of_operands_and_bare_forms_are_made():
-    counts, bare, marks = Counter(), Counter(), Counter()
-    shapes = {form: re.compile(r"[^a-wyzA-Z]+".join(map(re.escape, form.split("{x}"))) + r"\Z") for form in BARE}
-    for row in rows():
-        counts[len(re.findall(r"[0-9]+(?:\.[0-9]+)?", row["igc_expression"]))] += 1
-        bare.update(form for form, shape in shapes.items() if shape.match(asked(row)))
-        marks.update(mark for mark in "(^%.$" if mark in asked(row))
-        marks["two integers"] += row["igc_operands"] is not None
-    assert set(counts) == set(range(2, 9))
-    assert all(bare[form] > 10 for form in BARE), bare
-    assert all(marks[mark] > 10 for mark in "(^%.$"), marks
-    assert 0.3 < marks["two integers"] / len(rows()) < 0.55
-    assert any(re.fullmatch(r"[0-9][-+*/][0-9]=?", asked(row)) for row in rows())
 
 
 def test_the_columns_and_the_completion_hold_the_exact_value():

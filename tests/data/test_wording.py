@@ -197,29 +197,6 @@ def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own()
     assert len({asked(row) for row in some_rows()}) == 4000
 
 
-def test_the_mixture_for_tokens_is_kept():
-    rows, share = some_rows(), collections.Counter()
-    for row in rows:
-        share["silent"] += row["igc_operator"] == "none"
-        share["refused"] += row["igc_result"] in ("undefined", "inexact", "overflow")
-        share["system"] += row["prompt"][0]["role"] == "system"
-        share["negative"] += any(number[0] == "-" for number in row["igc_operands"] or ())
-        share["separated"] += bool(re.search(r"\d,\d{3}", asked(row)))
-        share["sentences"] += bool(re.search(r"sentence|Explain your answer", asked(row)))
-    silent = TOKENS_MIXTURE.none + TOKENS_MIXTURE.unsupported + TOKENS_MIXTURE.look_alikes
-    wanted = {
-        "silent": silent,
-        "refused": 0.03,
-        "system": 0.25,
-        "negative": 0.09,
-        "separated": 0.13,
-        "sentences": 0.07,
-    }
-    assert {name: count / len(rows) for name, count in share.items()} == pytest.approx(wanted, abs=0.03)
-    operators = collections.Counter(row["igc_operator"] for row in rows if row["igc_operands"])
-    assert max(operators.values()) < 1.3 * min(operators.values())
-
-
 def test_texts_with_and_without_arithmetic_share_their_frames_and_no_silent_one_reads_like_a_calculation():
     frames = pools("requests")["frames"]["symbols words nouns"]
     starts = {frame.split("{x}")[0] for frame in frames} - {""}

@@ -21,7 +21,7 @@ from tiny_models import small_config, tiny_model
 from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.harness_tasks import FOLDER, generated, match, published
+from peft_igc.inference.harness_tasks import FOLDER, from_file, generated, match
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
@@ -158,29 +158,19 @@ def test_every_task_reads_what_its_file_says():
             assert callable(getattr(importlib.import_module(module), function))
 
 
-FORMS = {
-    "items.jsonl": '{"prompt": "What is 5 plus 7?", "target": "12"}\n',
-    "items.csv": "prompt,target\nWhat is 5 plus 7?,12\n",
-    "published.jsonl": '{"context": "Question: What is 5 plus 7?\\nAnswer:", "completion": " 12"}\n',
-    "task.json": '{"name": "arithmetic", "examples": [{"input": "What is 5 plus 7?", "target": "12"}]}',
-}
-
-
-def test_items_are_those_of_the_generator_or_of_a_published_file(tmp_path):
+def test_items_are_those_of_the_generator_or_of_a_file(tmp_path):
     rows = generated(per_group=2, seed=1, pretrained="tiny", device="cpu")["test"]
     items = bigbench_test_set(2, 1)
     assert [(row["prompt"], row["target"]) for row in rows] == [(item["prompt"], item["target"]) for item in items]
     assert {row["ending"].removeprefix(row["target"]) for row in rows} == {"<|end|>"}
-    for name, text in FORMS.items():
-        (tmp_path / name).write_text(text)
-        (row,) = published(data=str(tmp_path / name), end="</s>")["test"]
-        assert "What is 5 plus 7?" in row["prompt"]
-        assert (row["target"], row["ending"]) == ("12", "12</s>")
-        assert [match(row, [answer]) for answer in (" 12\n", "120")] == [{"exact_match": 1.0}, {"exact_match": 0.0}]
+    (tmp_path / "items.jsonl").write_text('{"prompt": "What is 5 plus 7?", "target": "12"}\n')
+    (row,) = from_file(data=str(tmp_path / "items.jsonl"), end="</s>")["test"]
+    assert (row["prompt"], row["target"], row["ending"]) == ("What is 5 plus 7?", "12", "12</s>")
+    assert [match(row, [answer]) for answer in (" 12\n", "120")] == [{"exact_match": 1.0}, {"exact_match": 0.0}]
     with pytest.raises(ValueError, match='Pass its path: `--metadata .{"data": "items.jsonl"}'):
-        published()
+        from_file()
     with pytest.raises(FileNotFoundError, match="`none.jsonl` does not exist"):
-        published(data="none.jsonl")
+        from_file(data="none.jsonl")
 
 
 # ------------------------------------------------------------------------------------------------ without an import

@@ -3,10 +3,11 @@
 import json
 import re
 import threading
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
-from documentation import text_of
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
@@ -191,6 +192,16 @@ def test_beams_have_steps_but_no_gates(made):
         (step,), (same,) = text.steps, plain.texts[number // 2].steps
         assert (step.calculation, step.row) == (same.calculation, number)
         assert all(token.gate is None for token in text.tokens)
+    model, tokenizer = make(anchors=("=",))
+    always = [[tokenizer("=", add_special_tokens=False)["input_ids"], 100.0]]  # each new token is an anchor
+    after = []  # whether there are steps after the prompt, without and with beams
+    for beams in (1, 2):
+        with warnings.catch_warnings(), igc_trace(model, tokenizer) as trace:
+            warnings.simplefilter("ignore")
+            generate(model, tokenizer, ["5 + 7 ="], raw=True, num_beams=beams, sequence_bias=always)
+        (text,) = trace.texts
+        after.append(any(text.tokens[step.position].generated for step in text.steps))
+    assert after == [True, False]
 
 
 def test_a_text_without_an_anchor_is_recorded_too():
@@ -257,7 +268,7 @@ def test_lines_of_json_hold_prompts_only_if_asked(made):
 def test_the_page_of_documentation_has_every_field(made):
     with igc_trace(*made) as trace:
         generate(*made, prompts=PROMPTS[:1], new=1)
-    rows = re.findall(r"^\| (.*) \| (.*) \|$", text_of("docs/tracing.md"), re.MULTILINE)
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", Path("docs/tracing.md").read_text(encoding="utf-8"), re.MULTILINE)
     documented = {name.strip("`"): set(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
     for line in map(json.loads, trace.to_json(prompts=True).splitlines()):
         assert line.keys() - {"record"} == documented[line["record"]]

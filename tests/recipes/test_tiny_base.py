@@ -43,9 +43,9 @@ def tokenizer():
 def recipe(monkeypatch):
     """The recipe's own modules, importable as they are when it runs."""
     monkeypatch.syspath_prepend(str(RECIPES))
-    from tiny_base import corpus, questions, scores
+    from tiny_base import corpus, record
 
-    return SimpleNamespace(corpus=corpus, questions=questions, scores=scores)
+    return SimpleNamespace(corpus=corpus, record=record)
 
 
 def ids_of(tokenizer, text):
@@ -120,11 +120,13 @@ def test_it_copies_numbers_and_is_poor_at_arithmetic(base):
     assert sum(map(str.__eq__, answers(questions), results)) <= 3
 
 
-def test_the_record_meets_the_promises_and_belongs_to_the_files():
+def test_the_record_meets_the_promises_and_belongs_to_the_files_and_the_page(recipe):
     record = json.loads(RESULTS.read_text())
     assert record["scores"]["copying"]["1_to_12_digits"] >= 0.99
     assert record["scores"]["arithmetic"]["overall"] < 0.35
     assert record["bytes"] == {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
+    page = RESULTS.with_name("README.md").read_text(encoding="utf-8")
+    assert recipe.record.update_readme(page, record) == page
 
 
 # The recipe

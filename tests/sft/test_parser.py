@@ -31,6 +31,14 @@ def test_an_unknown_argument_of_the_line_or_of_the_file_is_named(tmp_path):
         sft.parse([*LINE, "--config", str(tmp_path / "run.yaml")])
 
 
+def test_what_is_unknown_is_named_before_a_value_that_cannot_be_used(tmp_path):
+    with pytest.raises(ValueError, match="Unknown: `--foo`"):
+        sft.parse([*LINE, "--foo", "1", "--igc_loss_weight", "-1"])
+    (tmp_path / "run.yaml").write_text("lerning_rate: 1\nigc_loss_weight: -1\n")
+    with pytest.raises(ValueError, match="Unknown: `--lerning_rate`"):
+        sft.parse([*LINE, "--config", str(tmp_path / "run.yaml")])
+
+
 def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="`nowhere.yaml` of `--config` does not exist"):
         sft.parse([*LINE, "--config", "nowhere.yaml"])

@@ -1,10 +1,11 @@
 """Promises of compiled decoding: on a static cache a step is one graph, silent or speaking, with equal logits."""
 
+import copy
 import random
 
 import pytest
 import torch
-from checks import TOLERANCE, adapted, state_of
+from checks import TOLERANCE, adapted, calculations, igc_layers, state_of
 from devices import no_synchronization
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from torch._dynamo.utils import counters
@@ -96,6 +97,24 @@ def test_a_step_whose_graph_is_chosen_writes_what_a_whole_pass_writes():
                 choose_graph(model, ids[:, place : place + 1], cache)
             logits = model(input_ids=ids[:, place : place + 1], past_key_values=cache).logits
             torch.testing.assert_close(logits[:, 0], whole[:, place], atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_a_graph_that_was_not_chosen_is_never_wrong_and_a_copy_of_the_model_has_its_own(interface):
+    torch._dynamo.reset()
+    counters.clear()
+    model = adapted("llama", interface=interface, **RULES)
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        igc_layers(twin)[0].igc_output_mapping["default"].write_down.weight.mul_(-1)
+    ids, _ = telling_text(model)
+    for one in (model, twin):
+        base = one.base_model.model
+        found, cache = decoded(one, torch.compile(base, fullgraph=True, backend="eager"), ids, chosen=False)
+        wanted, eager = decoded(one, base, ids)
+        torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+        assert calculations(state_of(cache)) == calculations(state_of(eager))
+    assert counters["stats"]["unique_graphs"] == 2
 
 
 def test_choosing_costs_one_look_at_the_device_and_the_pass_after_it_none(monkeypatch):

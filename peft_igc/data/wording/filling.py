@@ -13,7 +13,8 @@ from typing import NamedTuple
 from .phrases import words
 
 
-__all__ = ["NUMBERS", "Style", "casual", "draw_date", "fill", "fill_context", "fill_look_alike", "values_of"]
+__all__ = ["NUMBERS", "Style", "casual", "draw_date", "fill", "fill_context", "fill_look_alike"]
+__all__ += ["of_length", "values_of"]
 
 NUMBERS = ("a", "b", "c", "f", "g")
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -70,6 +71,11 @@ def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Ran
         return style.written(values[name], template[: match.start()], template[match.end() :], rng)
 
     return _FIELD.sub(value, template)
+
+
+def of_length(digits: int, rng: random.Random) -> int:
+    """A positive number of this length."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
 def draw_date(rng: random.Random) -> tuple[str, str, str]:

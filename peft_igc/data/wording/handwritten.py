@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from ..files import read_rows
 from ..mixture import Mixture
-from .filling import Style, fill
+from .filling import Style, fill, of_length
 
 
-__all__ = ["HELD_OUT", "Drawn", "Handwritten", "draw", "read_texts", "texts_by"]
+__all__ = ["HELD_OUT", "Handwritten", "draw", "read_texts", "texts_by"]
 
 _FOLDER = Path(__file__).parent / "by_hand"
 # Authors of whom no text is trained: those whose texts fit `confidence`, and those whose texts measure the outcome.
@@ -55,20 +55,6 @@ class Handwritten(NamedTuple):
     order: str
     constraints: frozenset[str]
     bare: bool
-
-
-class Drawn(NamedTuple):
-    """A filled text.
-
-    Attributes:
-        text: The text.
-        operator: A symbol, or "none".
-        operands: Canonical numbers in the calculator's order; None without an operator.
-    """
-
-    text: str
-    operator: str
-    operands: tuple[str, str] | None
 
 
 def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, ...]:
@@ -122,8 +108,10 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     return Handwritten(text, str(operator), str(order), frozenset(constraints), bare)
 
 
-def draw(texts: Sequence[Handwritten], rng: random.Random, mixture: Mixture, max_digits: int, longest: int) -> Drawn:
-    """One of the texts, filled.
+def draw(
+    texts: Sequence[Handwritten], rng: random.Random, mixture: Mixture, max_digits: int, longest: int
+) -> tuple[str, str, tuple[str, str] | None]:
+    """One of the texts, filled, with its operator and its canonical operands in the calculator's order.
 
     Args:
         texts: The texts, each drawn equally often; see `read_texts`.
@@ -145,9 +133,8 @@ def draw(texts: Sequence[Handwritten], rng: random.Random, mixture: Mixture, max
     values = {slot: str(number) for slot, number in numbers.items()}
     separators = 0.0 if "year" in chosen.constraints else mixture.separators
     text = fill(template, values, Style.drawn(template, separators, mixture.spelled_signs, rng), rng)
-    if chosen.operator == "none":
-        return Drawn(text, "none", None)
-    return Drawn(text, chosen.operator, (values[chosen.order[0]], values[chosen.order[1]]))
+    operands = None if chosen.operator == "none" else (values[chosen.order[0]], values[chosen.order[1]])
+    return text, chosen.operator, operands
 
 
 def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -> dict[str, int]:
@@ -158,10 +145,10 @@ def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -
         else:
             length = rng.randint(1, max_digits)
             lengths = [length] * 4 if rng.random() < 0.5 else [rng.randint(1, max_digits) for _ in range(4)]
-            drawn = [_of_length(digits, rng) for digits in lengths]
+            drawn = [of_length(digits, rng) for digits in lengths]
         b, a = sorted(drawn[:2]) if constraints & {"a>b", "b>a"} else (drawn[1], drawn[0])
         if constraints & {"b|a", "a|b"}:  # a becomes a multiple of b, which has any length up to that of a
-            b = min(_of_length(rng.randint(1, len(str(a))), rng), a)
+            b = min(of_length(rng.randint(1, len(str(a))), rng), a)
             a -= a % b
         if constraints & {"b>a", "a|b"}:
             a, b = b, a
@@ -169,11 +156,6 @@ def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -
             a != b or not constraints & {"a>b", "b>a"}
         ):
             return dict(zip("abcd", (a, b, *drawn[2:]), strict=True))
-
-
-def _of_length(digits: int, rng: random.Random) -> int:
-    """A positive number of so many digits."""
-    return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
 def _signed(numbers: dict[str, int], constraints: frozenset[str], rng: random.Random) -> dict[str, int]:

@@ -39,15 +39,13 @@ class Wording:
     """Draws texts of all pools.
 
     Args:
-        held_out: Whether requests and texts without a calculation are those that are held out, or the trained ones;
-            None: both.
-        around_held_out: The same of the texts around them.
+        held_out: Whether the texts are those that are held out, or the trained ones. None: both, between texts that
+            are held out.
         by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
             None: the package's, by the authors that are trained, or by those that are measured.
     """
 
     held_out: bool | None
-    around_held_out: bool | None
     by_hand: tuple[Handwritten, ...] | None = None
 
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
@@ -144,7 +142,7 @@ class Wording:
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return drawing.system(self.around_held_out, rng)
+        return drawing.system(self.held_out is not False, rng)
 
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
@@ -155,7 +153,7 @@ class Wording:
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows with other text around it."""
         if rng.random() < mixture.contexts:
-            return drawing.surround(text, self.around_held_out, rng)
+            return drawing.surround(text, self.held_out is not False, rng)
         return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
@@ -240,6 +238,6 @@ class _Few(Wording):
         return False
 
 
-TRAINING = Wording(held_out=False, around_held_out=False)
-HELD_OUT = Wording(held_out=True, around_held_out=True)
-FEW = _Few(held_out=None, around_held_out=None)
+TRAINING = Wording(held_out=False)
+HELD_OUT = Wording(held_out=True)
+FEW = _Few(held_out=None)

@@ -2,7 +2,7 @@
 
 A `Trainer` that removes the columns which it does not know, `igc_operands` among them, and an adapter that was loaded
 without `is_trainable=True` train to the end without an error, with a loss that looks like any other.
-Try it: `pytest tests/tuner/test_notices.py tests/tuner/test_bypassed.py`
+Try it: `pytest tests/tuner/test_notices.py`
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..state.cache import states_of
 from .wrapper import active_config, active_layer
 
 
-__all__ = ["tell_of_absence", "tell_of_bypass", "warn_of_embeddings", "watch_training"]
+__all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", "watch_training"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 # parameters) nor accumulation windows. But a loop that makes targets makes them for every batch, so a few passes
 # without any are enough; the first ones may be trials of a model in training mode.
 PASSES = 4
+
+
+def is_new(told: set[str], what: str) -> bool:
+    """Whether something was not told before; it is now."""
+    known = len(told)
+    told.add(what)
+    return len(told) > known
 
 
 def tell_of_bypass(call: Call) -> None:
@@ -51,8 +58,7 @@ def tell_of_bypass(call: Call) -> None:
     cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
     if call.targets is not None:
         raise ValueError(f"{said}, and so the targets train nothing. {cure}")
-    if not layer.is_told:
-        layer.is_told = True
+    if is_new(layer.told, "bypassed"):
         warnings.warn(f"{said}. {cure}", stacklevel=4)
 
 
@@ -67,8 +73,7 @@ def tell_of_absence(generation: Generation) -> None:
     config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
     if config.anchors.get("inline") or state is None or state.steps.anchors.shape[1]:
         return
-    if name not in layer.told_of_absence:
-        layer.told_of_absence.add(name)
+    if is_new(layer.told, f"absence {name}"):
         logger.warning(
             "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
             "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "

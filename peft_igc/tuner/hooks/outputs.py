@@ -4,7 +4,7 @@ In: any `ModelOutput`. Out: an instance of a subclass of its class with more dec
 output would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra
 key would lose its gradient. The loss and the metrics are computed in `steps`, not here.
 
-Try it: `pytest tests/tuner/test_outputs.py`
+Try it: `pytest tests/tuner/test_hooks.py`
 """
 
 from __future__ import annotations

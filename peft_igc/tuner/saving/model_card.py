@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from ..base_model import TINY, TINY_FOLDER
-from .trained_with import name_of
+from ..config_values import name_of
 
 
 __all__ = ["RECORD", "write_card"]

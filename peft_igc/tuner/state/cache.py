@@ -6,7 +6,7 @@ The attribute is replaced and never changed in place, so a shallow copy of a cac
 
 Nothing is read, calculated or written here; `layer` does that.
 
-Shapes: B rows. Try it: `pytest tests/tuner/test_state.py`
+Shapes: B rows. Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations
@@ -56,32 +56,21 @@ def carrier_index(cache: Cache, layer: int) -> int:
         TypeError: if no layer has keys and values, or if the layer lacks a method that must be overridden.
     """
     layers: list[Any] = cache.layers
-    for windowed in (False, True):
-        for distance in range(len(layers) + layer):
-            for index in (layer - distance, layer + distance):
-                if 0 <= index < len(layers) and _has_length(layers[index], windowed):
-                    return _checked(layers[index], index)
-    kinds = ", ".join(sorted({f"`{type(one).__name__}`" for one in layers}))
-    raise TypeError(
-        f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's steps "
-        "could follow. Models without any attention layer need `use_cache=False`."
-    )
-
-
-def _has_length(cache_layer: Any, windowed: bool) -> bool:
-    """Whether a cache layer knows the length of the text, and has a window if that is asked for."""
-    return hasattr(cache_layer, "get_seq_length") and _is_windowed(cache_layer) == windowed
-
-
-def _checked(cache_layer: Any, index: int) -> int:
-    """`index`, if the layer has all methods that must be overridden."""
-    missing = [name for name in _OPERATIONS if not hasattr(cache_layer, name)]
-    if missing:
+    known = [index for index, one in enumerate(layers) if hasattr(one, "get_seq_length")]
+    if not known:
+        kinds = ", ".join(sorted({f"`{type(one).__name__}`" for one in layers}))
         raise TypeError(
-            f"The cache layer `{type(cache_layer).__name__}` has no `{'`, `'.join(missing)}`, so the "
-            "calculator's steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+            f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's "
+            "steps could follow. Models without any attention layer need `use_cache=False`."
         )
-    return index
+    # A form of `min` that `torch.compile` knows (torch 2.13).
+    found = sorted((_is_windowed(layers[index]), abs(index - layer), index) for index in known)[0][2]
+    if missing := [name for name in _OPERATIONS if not hasattr(layers[found], name)]:
+        raise TypeError(
+            f"The cache layer `{type(layers[found]).__name__}` has no `{'`, `'.join(missing)}`, so the calculator's "
+            "steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+        )
+    return found
 
 
 def _is_windowed(cache_layer: Any) -> bool:

@@ -282,11 +282,6 @@ class TextState:
             room=None if self.room is None else _map(self.room, select),
         )
 
-    def caught_up(self, length: int) -> TextState:
-        """The state of the first `length` tokens in its room, which others have written, or `UNSEEN`."""
-        assert self.room is not None
-        return replace(self, length=length, real=(self.room.ids[:, :length] != PADDING).sum(1))
-
     def cropped(self, length: int) -> TextState:
         """The state of the first `length` tokens. Static caches of transformers (5.23) are not cropped."""
         blocks, real, excess = [*self.blocks], self.real, self.length - length
