@@ -241,14 +241,15 @@ def hostile_folders() -> str:
 
 def vllm_engine() -> str:
     """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
-    passes = load("vllm_engine")["passes"]
-    rows = []
-    for kind in passes["1"]:
-        cells = [passes[batch][kind] for batch in ("1", "32")]
-        operators = " and ".join(f"{cell['operators']:,.0f}" for cell in cells)
-        times = [" and ".join(f"{1e3 * cell[part]:.1f}" for cell in cells) for part in ("added", "rest")]
-        rows.append([kind, operators, *times])
-    return lines(["pass of 1 and 32 texts", "operators", "ms", "rest, ms"], rows)
+    passes, kinds = load("vllm_engine")["passes"], ("silent", "after", "reading")
+    parts = {}
+    for part, scale in (("added", 1e3), ("rest", 1e3), ("operators", 1)):
+        digits = 0 if part == "operators" else 1
+        parts[part] = [
+            "/".join(f"{scale * passes[batch][kind][part]:,.{digits}f}" for batch in ("1", "32")) for kind in kinds
+        ]
+    names = [["added ms", *parts["added"]], ["other ms", *parts["rest"]], ["operators", *parts["operators"]]]
+    return lines(["1/32 texts", *kinds], names)
 
 
 def vllm_answers() -> str:
