@@ -241,35 +241,34 @@ def hostile_folders() -> str:
 
 def vllm_engine() -> str:
     """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
-    passes = load("vllm_engine")["passes"]
-    rows = []
-    for kind in passes["1"]:
-        cells = [passes[batch][kind] for batch in ("1", "32")]
-        operators = " and ".join(f"{cell['operators']:,.0f}" for cell in cells)
-        times = [" and ".join(f"{1e3 * cell[part]:.1f}" for cell in cells) for part in ("added", "rest")]
-        rows.append([kind, operators, *times])
-    return lines(["pass of 1 and 32 texts", "operators", "ms", "rest, ms"], rows)
+    passes, kinds = load("vllm_engine")["passes"], ("silent", "after", "reading")
+    parts = {}
+    for part, scale in (("added", 1e3), ("rest", 1e3), ("operators", 1)):
+        digits = 0 if part == "operators" else 1
+        parts[part] = [
+            "/".join(f"{scale * passes[batch][kind][part]:,.{digits}f}" for batch in ("1", "32")) for kind in kinds
+        ]
+    names = [["added ms", *parts["added"]], ["other ms", *parts["rest"]], ["operators", *parts["operators"]]]
+    return lines(["1/32 texts", *kinds], names)
 
 
 def vllm_answers() -> str:
     """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
     found, soak = load("vllm_answers"), load("vllm_soak")
     runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
-    silent, asked, lives = found["silent"], soak["requests"], soak["lives"]
-    grown = " and ".join(f"{life['growth'] / 2**20:+.1f}" for life in lives)
+    silent, minutes = found["silent"], sum(life["seconds"] for life in soak["lives"]) / 60
+    grown = " and ".join(f"{life['growth'] / 2**20:+.0f} MiB" for life in soak["lives"])
     return (
-        f"Engine ({', '.join(found['ways'])}; again from the prefix cache; samples): {_counted(runs)}. Silent texts: "
-        f"{silent['equal']:,} of {silent['tokens']:,} places have equal log-probabilities. Server, "
-        f"{sum(life['seconds'] for life in lives) / 60:.0f} minutes: {_counted([soak['answers']])}, "
-        f"{asked['aborted']:,} requests aborted, {len(asked['errors'])} errors, {grown} MiB."
+        f"The same: {_same(runs)}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, with "
+        f"{soak['requests']['aborted']:,} requests aborted and {grown}; bit for bit, {silent['equal']:,} of "
+        f"{silent['tokens']:,} silent places."
     )
 
 
-def _counted(runs: list[dict[str, Any]]) -> str:
-    """How many answers are the same, and the others."""
+def _same(runs: list[dict[str, Any]]) -> str:
+    """How many answers are the same, and how many others are ties."""
     texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
-    ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
-    return f"{same:,} of {texts:,} answers are the same, {ties} are ties, {others} are others"
+    return f"{same:,} of {texts:,} ({sum(len(run['ties']) for run in runs)} ties)"
 
 
 def overhead() -> str:

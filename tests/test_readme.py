@@ -102,7 +102,9 @@ def resolved(dotted: str) -> Any:
     for at, name in enumerate(rest, start=1):
         try:
             found = importlib.import_module(".".join([head, *rest[:at]]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if error.name == "vllm":  # it has an environment of its own
+                break
             found = getattr(found, name)
     return found
 

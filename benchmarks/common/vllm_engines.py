@@ -30,7 +30,9 @@ def engine(
     adapter: Any, model: Path | str = TINY_FOLDER, igc: dict[str, Any] | None = None, **settings: Any
 ) -> Iterator[Any]:
     """An engine; `adapter` is None for one without the calculator, `igc` has further settings of it."""
-    os.environ.update(ENVIRONMENT, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    # vLLM (0.32) repeats tokens, with and without the plugin, in engines that follow one with drafts in its process.
+    own_process = "speculative_config" in settings
+    os.environ.update(ENVIRONMENT, VLLM_ENABLE_V1_MULTIPROCESSING=str(int(own_process)))
     from vllm import LLM
     from vllm.distributed import cleanup_dist_env_and_memory
 

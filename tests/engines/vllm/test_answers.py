@@ -112,8 +112,6 @@ def test_the_ranks_of_tensor_parallelism_calculate_the_same(engine, adapter, tex
         assert first_rank["ok"] > len(texts) / 2
 
 
-# The last one: vLLM (0.32) repeats tokens, with and without the plugin, where a compiled engine follows an engine with
-# drafts in the same process.
 def test_drafts_that_are_rejected_leave_no_trace(engine, ask, adapter, texts, expected):
     drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
     with engine(adapter, speculative_config=drafts) as llm:
