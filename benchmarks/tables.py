@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,22 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
+def listed(name: str, key: str, title: str, columns: Mapping[str, str | Callable[[Any], str]]) -> str:
+    """A table of one entry of a file, a row per item of it.
+
+    Args:
+        name: of the file.
+        key: of the entry.
+        title: of the first column, which has the items' names.
+        columns: by title the key of a number, or what makes a cell of an item.
+    """
+    rows = [
+        [item, *(told_by(told) if callable(told_by) else f"{told[told_by]:,}" for told_by in columns.values())]
+        for item, told in load(name)[key].items()
+    ]
+    return lines([title, *columns], rows)
+
+
 def percent(share: float) -> str:
     """A share in per cent, rounded down to a tenth."""
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
@@ -81,7 +97,8 @@ def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 # Suites of what another set measures, or that were recorded before they went.
-REPEATED = {f"suite_{name}" for name in ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")}
+_REPEATED = ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")
+REPEATED = {f"suite_{name}" for name in _REPEATED}
 
 
 def adapter_on_sets(*names: str) -> str:
@@ -97,22 +114,6 @@ def adapter_on_sets(*names: str) -> str:
         ]
         rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
-
-
-def expressions(name: str) -> str:
-    """Expressions that are read by rule, by outcome."""
-    outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
-    rows = [[kind, *(f"{told[key]:,}" for key in outcomes)] for kind, told in load(name)["sets"].items()]
-    return lines(["texts", *outcomes], rows)
-
-
-def checking() -> str:
-    """Calculations of finished texts, untouched and with a changed digit."""
-    rows = [
-        [name, f"{told['calculations']:,}", f"{told['untouched'].get('untrue', 0):,}", percent(told["found"])]
-        for name, told in load("checking")["sources"].items()
-    ]
-    return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
 
 
 def gsm8k() -> str:
@@ -163,7 +164,7 @@ def by_hand() -> str:
     rows = []
     for name, run in load("by_hand")["runs"].items():
         points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
-        rows.append([name.replace("_", " "), *(f"{right} / {wrong}" for _, right, wrong in points)])
+        rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
     sizes = load("by_hand")["runs"]["layer_12"]["sets"]
     return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
 
@@ -238,22 +239,37 @@ def hostile_folders() -> str:
     return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
 
 
-def operators() -> str:
-    """How many operators a pass dispatches beyond those of its base."""
-    cells = load("operators")["operators"]
-    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in cells.items()]
-    return lines(["pass", "beyond the base", "base"], rows)
-
-
 def vllm_engine() -> str:
-    """What the calculator adds to a pass of vLLM's engine, by batch."""
-    rows = [
-        [kind, batch, f"{cell['operators']:,.0f}", f"{1e3 * cell['added']:.1f}", f"{1e3 * cell['rest']:.1f}"]
-        for batch, kinds in load("vllm_engine")["passes"].items()
-        for kind, cell in kinds.items()
-        if batch != "8"
-    ]
-    return lines(["pass", "texts", "operators", "ms", "rest, ms"], rows)
+    """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
+    passes = load("vllm_engine")["passes"]
+    rows = []
+    for kind in passes["1"]:
+        cells = [passes[batch][kind] for batch in ("1", "32")]
+        operators = " and ".join(f"{cell['operators']:,.0f}" for cell in cells)
+        times = [" and ".join(f"{1e3 * cell[part]:.1f}" for cell in cells) for part in ("added", "rest")]
+        rows.append([kind, operators, *times])
+    return lines(["pass of 1 and 32 texts", "operators", "ms", "rest, ms"], rows)
+
+
+def vllm_answers() -> str:
+    """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
+    found, soak = load("vllm_answers"), load("vllm_soak")
+    runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
+    silent, asked, lives = found["silent"], soak["requests"], soak["lives"]
+    grown = " and ".join(f"{life['growth'] / 2**20:+.1f}" for life in lives)
+    return (
+        f"Engine ({', '.join(found['ways'])}; again from the prefix cache; samples): {_counted(runs)}. Silent texts: "
+        f"{silent['equal']:,} of {silent['tokens']:,} places have equal log-probabilities. Server, "
+        f"{sum(life['seconds'] for life in lives) / 60:.0f} minutes: {_counted([soak['answers']])}, "
+        f"{asked['aborted']:,} requests aborted, {len(asked['errors'])} errors, {grown} MiB."
+    )
+
+
+def _counted(runs: list[dict[str, Any]]) -> str:
+    """How many answers are the same, and the others."""
+    texts, same = (sum(run[name] for run in runs) for name in ("texts", "same"))
+    ties, others = (sum(len(run[name]) for run in runs) for name in ("ties", "others"))
+    return f"{same:,} of {texts:,} answers are the same, {ties} are ties, {others} are others"
 
 
 def overhead() -> str:
@@ -266,17 +282,6 @@ def overhead() -> str:
                 costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
                 rows.append([*where, method.replace("_", " "), *costs])
     return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
-
-
-def gpu() -> str:
-    """Decoded tokens on a GPU, in per cent of the base's in the same round."""
-    methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
-    rows = []
-    for cell in [one for one in load("gpu")["cells"] if one.get("mode") == "graph"]:
-        base = f"{cell['milliseconds']['base']['median']:.2f}"
-        costs = [f"{100 * cell['overhead'][method]['median']:+.1f}" for method in methods]
-        rows.append([cell["state"], f"{cell['length']:,}", str(cell["rows"]), base, *costs])
-    return lines(["text", "tokens", "rows", "base, ms", *(one.replace("_", " ") for one in methods)], rows)
 
 
 def soak() -> str:
@@ -311,8 +316,18 @@ TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
-    "expressions": partial(expressions, "expressions"),
-    "checking": checking,
+    "expressions": partial(
+        listed, "expressions", "sets", "texts",
+        {one: one for one in ("n", "right", "wrong", "refused", "rightly refused", "open")},
+    ),
+    "checking": partial(
+        listed, "checking", "sources", "texts",
+        {
+            "calculations": "calculations",
+            "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
+            "changed digits found, %": lambda told: percent(told["found"]),
+        },
+    ),
     "by_hand": by_hand,
     "rules": rules,
     "gsm8k": gsm8k,
@@ -320,13 +335,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods,
     "harm": harm,
     "hostile_folders": hostile_folders,
-    "operators": operators,
+    "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
+    "vllm_answers": vllm_answers,
     "overhead": overhead,
-    "gpu": gpu,
     "engine_op": engine_op,
     "soak": soak,
-}
+}  # fmt: skip
 
 
 def filled(page: str) -> str:

@@ -19,9 +19,9 @@ from .plugin import activate
 
 
 if TYPE_CHECKING:
-    from .inference.evaluation import evaluate, generate_answers
+    from .inference.evaluation import evaluate, generate_answers, trace
     from .inference.loading import load_base, tiny_base, tiny_igc
-    from .inference.tracing import igc_trace, trace
+    from .inference.tracing import igc_trace
     from .text.operations import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
@@ -37,9 +37,9 @@ __all__ += ["igc_trace", "load_base", "register", "register_operation", "tiny_ba
 
 # The names that each module defines. `peft-igc --help` would take seconds if they were imported here.
 _NAMES = {
-    "inference.evaluation": ("evaluate", "generate_answers"),
+    "inference.evaluation": ("evaluate", "generate_answers", "trace"),
     "inference.loading": ("load_base", "tiny_base", "tiny_igc"),
-    "inference.tracing": ("igc_trace", "trace"),
+    "inference.tracing": ("igc_trace",),
     "text.operations": ("register_operation",),
     "tuner.anchor_rules": ("assistant_header",),
     "tuner.config": ("IGCConfig",),

@@ -184,7 +184,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
     ),
     "chat": (
         commands.chat,
-        "talk to the model, with every step in the margin",
+        "talk to the model, with every step under its line",
         [*_MODEL, _number("--max-new-tokens", 256, "tokens per answer")],
     ),
     "profile": (

@@ -111,7 +111,7 @@ def audit(arguments: argparse.Namespace) -> int:
     """`peft-igc audit`."""
     from .data.files import read_items
     from .inference.audit import audit
-    from .inference.pages import audit_page, write
+    from .inference.pages import write
 
     _check_outputs(arguments, "output", "html")
     items = read_items(arguments.data)
@@ -124,7 +124,7 @@ def audit(arguments: argparse.Namespace) -> int:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
-        write(audit_page(found, title=title, examples=arguments.examples), arguments.html)
+        write(found.page(title, arguments.examples), arguments.html)
     _say(found.format())
     _say_written(arguments.output, arguments.html)
     return 0
@@ -133,9 +133,9 @@ def audit(arguments: argparse.Namespace) -> int:
 def trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
     from .data.files import read_prompts
+    from .inference.evaluation import trace
     from .inference.pages import trace_page, write
     from .inference.records import json_lines
-    from .inference.tracing import trace
 
     _check_outputs(arguments, "html", "json")
     prompts = [*arguments.prompt, *([] if arguments.prompts is None else read_prompts(arguments.prompts))]
@@ -147,7 +147,7 @@ def trace(arguments: argparse.Namespace) -> int:
     to_file = not (arguments.html is None and arguments.json is None)
     options = _given(arguments, "raw", "max_new_tokens") | ({"base": True} if to_file else {})
     found = [trace(model, tokenizer, prompt, **options) for prompt in prompts]
-    texts = [one.record for one in found]
+    texts = [one.record for one in found if one.record is not None]
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
     if arguments.json == "-":
@@ -164,14 +164,10 @@ def trace(arguments: argparse.Namespace) -> int:
 
 def chat(arguments: argparse.Namespace) -> int:
     """`peft-igc chat`."""
-    import shutil
-
     from .inference.chat import Chat
 
     model, tokenizer = _load(arguments)
-    notes = 40
-    width = max(shutil.get_terminal_size((100, 24)).columns - notes - 4, 20)  # 4: the line between, and one free
-    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens, width=width, notes=notes)
+    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens)
     if sys.stdin.isatty():
         _say("Write a message. /help shows the commands, /quit ends.")
     chat.run(_lines())
@@ -234,14 +230,13 @@ def check(arguments: argparse.Namespace) -> int:
 
 def convert(arguments: argparse.Namespace) -> int:
     """`peft-igc convert`."""
-    from .inference.loading import check_adapter_folder
+    from .inference.loading import find_adapter
     from .tuner.saving.conversion import convert
 
-    for name in arguments.adapters:
-        check_adapter_folder(Path(name))
+    folders = [find_adapter(name) for name in arguments.adapters]  # all of them, before one is changed
     tokenizer = None if arguments.tokenizer is None else _tokenizer(arguments.tokenizer)
-    for name in arguments.adapters:
-        done = convert(Path(name).expanduser(), tokenizer)
+    for name, folder in zip(arguments.adapters, folders, strict=True):
+        done = convert(folder, tokenizer)
         _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
     return 0
 
@@ -294,11 +289,11 @@ def annotate(arguments: argparse.Namespace) -> int:
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Loads the model that the arguments name, on the device that they name, and its tokenizer."""
-    from .inference.loading import check_adapter_folder, load_adapter, load_base
+    from .inference.loading import find_adapter, load_adapter, load_base
 
     device = _device(arguments.device)
     if arguments.adapter is not None:
-        check_adapter_folder(arguments.adapter)  # before a large base is loaded
+        find_adapter(arguments.adapter)  # before a large base is loaded
     model, tokenizer = load_base(arguments.base, arguments.dtype)
     if arguments.adapter is not None:
         model = load_adapter(model, arguments.adapter)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # so that `tiny_base` 
 import pretrain_tiny_base as pretrain
 import torch
 from tiny_base import corpus
-from tiny_base.batches import IGNORED, Batches, pad_right
+from tiny_base.batches import IGNORED, SORTED_TOGETHER, Batches, Sizes, of_similar_length, pad_right
 from tiny_base.worked_solutions import WorkedSolutions
 
 from peft_igc.inference.loading import tiny_base
@@ -30,7 +30,6 @@ from peft_igc.inference.loading import tiny_base
 
 SOLUTIONS_SHARE, PROSE_SHARE = 0.75, 0.05  # of the steps; the others are short conversations
 ROWS = 64
-SORTED_TOGETHER = 16  # batches
 MUON_RATE, ADAM_RATE = 4e-3, 2e-3
 RESULTS_SHARE = 0.25  # of the solutions with their results labelled: what cannot be learned hides what can
 
@@ -47,9 +46,7 @@ class Solutions:
         """(ids [B, T], labels [B, T])"""
         if not self.sorted:
             rows = [self.row(next(self.rows)) for _ in range(SORTED_TOGETHER * ROWS)]
-            rows.sort(key=lambda row: len(row[0]))
-            self.sorted = [rows[i : i + ROWS] for i in range(0, len(rows), ROWS)]
-            self.rng.shuffle(self.sorted)
+            self.sorted = of_similar_length(rows, ROWS, self.rng)
         return pad_right(self.sorted.pop(), self.tokenizer.pad_token_id)
 
     def row(self, solution):
@@ -87,29 +84,15 @@ def main() -> None:
     torch.manual_seed(options.seed)
     model, tokenizer = tiny_base()
     model.set_attn_implementation("eager")
-    settings = pretrain.Settings(steps=options.steps, muon_rate=MUON_RATE, adam_rate=ADAM_RATE, log_every=50)
+    settings = pretrain.Settings(
+        seed=options.seed, steps=options.steps, muon_rate=MUON_RATE, adam_rate=ADAM_RATE, log_every=50
+    )
     old = Batches(
-        tokenizer, corpus.training_texts(), seed=options.seed + 1, chat_rows=ROWS, prose_rows=8, prose_length=160,
-        long_rows=4, long_length=320,
-    )  # fmt: skip
+        tokenizer, corpus.training_texts(), Sizes(seed=options.seed + 1, chat_rows=ROWS, prose_rows=8, long_rows=4)
+    )
     draw = {"solutions": Solutions(tokenizer, options.seed).batch, "prose": old.english, "chat": old.chats}
-    shares = [SOLUTIONS_SHARE, PROSE_SHARE, 1 - SOLUTIONS_SHARE - PROSE_SHARE]
-    optimizers = pretrain.build_optimizers(settings, model)
-    progress, rng = pretrain.Progress(settings), random.Random(options.seed)
-    model.train()
-    for step in range(options.steps):
-        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-            group["lr"] = group["peak"] * pretrain.rate_factor(settings, step)
-        (kind,) = rng.choices(list(draw), shares)
-        ids, labels = draw[kind]()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = pretrain.answer_loss(model, model.model, ids, labels)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_norm)
-        for optimizer in optimizers:
-            optimizer.step()
-        model.zero_grad(set_to_none=True)
-        progress.add(step + 1, kind, loss.item(), ids.numel())
+    shares = {"solutions": SOLUTIONS_SHARE, "prose": PROSE_SHARE, "chat": 1 - SOLUTIONS_SHARE - PROSE_SHARE}
+    pretrain.train(settings, model, draw, shares)
     model.set_attn_implementation("sdpa")
     pretrain.save(model, tokenizer, options.output)
 

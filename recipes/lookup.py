@@ -19,7 +19,8 @@ from itertools import islice
 from pathlib import Path
 
 import peft_igc
-from peft_igc.data.functions import row_of, write_rows
+from peft_igc.data.files import write_rows
+from peft_igc.data.functions import row_of
 from peft_igc.inference.loading import load_adapter, tiny_base
 from peft_igc.operations import sqlite_lookup
 

@@ -10,6 +10,7 @@ corrections by hand, and with words that no such source has (`[words]` but for t
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -54,9 +55,9 @@ def scales(language: str) -> list[str]:
 
 
 def months(locale: Locale) -> list[str]:
-    """The months' names; abbreviations of other languages than English are English words too often."""
-    widths = ("wide", "abbreviated") if locale.language == "en" else ("wide",)
-    names = (locale.months[form][width].values() for form in ("format", "stand-alone") for width in widths)
+    """The months' names; abbreviations that are English words are to be taken out by hand."""
+    kinds = itertools.product(("format", "stand-alone"), ("wide", "abbreviated"))
+    names = (locale.months[form][width].values() for form, width in kinds)
     return list(dict.fromkeys(word.casefold() for group in names for name in group for word in LETTERS.findall(name)))
 
 
@@ -85,13 +86,12 @@ def _texts(width: object) -> Iterable[str]:
 
 
 def money(locale: Locale) -> dict[str, list[str]]:
-    """Codes and names of currencies: the last word in Germanic languages, the first one in others."""
-    at = -1 if locale.language in ("en", "de", "nl") else 0
+    """Codes and names of currencies; a word that names a country, as in "US dollars", is to be taken out by hand."""
     found = {}
     for code in CURRENCIES:
         names = (get_currency_name(code, count=count, locale=locale) for count in (1, 2, 5))
-        words = [code.casefold(), *(LETTERS.findall(name)[at].casefold() for name in names if LETTERS.findall(name))]
-        found[code.casefold()] = list(dict.fromkeys(words))
+        words = [code, *(word for name in names for word in LETTERS.findall(name))]
+        found[code.casefold()] = list(dict.fromkeys(map(str.casefold, words)))
     return found
 
 

@@ -30,16 +30,15 @@ import torch
 import torch.nn.functional as F
 import transformers
 from tiny_base import corpus, questions, scores, vocabulary
-from tiny_base.batches import IGNORED, Batches
+from tiny_base.batches import IGNORED, Batch, Batches, Sizes
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Sizes):
     """Every number of a run; each is an option of the command line."""
 
     steps: int = 3000
-    seed: int = 0
     threads: int = 1
     compile: bool = False
     # The model.
@@ -52,11 +51,6 @@ class Settings:
     # The data. Of all steps, a quarter is prose and 3% are conversations of many turns.
     prose_share: float = 0.25
     long_share: float = 0.03
-    chat_rows: int = 128
-    prose_rows: int = 16
-    prose_length: int = 160
-    long_rows: int = 8
-    long_length: int = 320
     # The optimisers: Muon for the matrices inside the layers, AdamW for embeddings and norms.
     muon_rate: float = 6e-3
     adam_rate: float = 4e-3
@@ -171,21 +165,31 @@ class Progress:
         self.losses = {}
 
 
-def train(settings: Settings, model: LlamaForCausalLM, batches: Batches, snapshot: Callable[[int], None]) -> Progress:
-    """Run all steps; `snapshot(step)` is called every `snapshot_every` steps but the last."""
+def train(
+    settings: Settings,
+    model: LlamaForCausalLM,
+    draw: dict[str, Callable[[], Batch]],
+    shares: dict[str, float],
+    snapshot: Callable[[int], None] = lambda step: None,
+) -> Progress:
+    """Run all steps.
+
+    Args:
+        settings: Of the run.
+        model: The model, which is trained.
+        draw: By kind what gives a batch.
+        shares: Of the steps by kind.
+        snapshot: Called with the number of steps every `snapshot_every` steps but the last.
+    """
     body = torch.compile(model.model, dynamic=True) if settings.compile else model.model
     optimizers = build_optimizers(settings, model)
-    rng = random.Random(settings.seed)
-    kinds = {"prose": settings.prose_share, "long": settings.long_share}
-    kinds["chat"] = 1 - sum(kinds.values())
-    draw = {"prose": batches.english, "long": batches.long_chats, "chat": batches.chats}
-    progress = Progress(settings)
+    rng, progress = random.Random(settings.seed), Progress(settings)
     model.train()
     for step in range(settings.steps):
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * rate_factor(settings, step)
-        (kind,) = rng.choices(list(kinds), list(kinds.values()))
+        (kind,) = rng.choices(list(shares), list(shares.values()))
         ids, labels = draw[kind]()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = answer_loss(model, body, ids, labels)
@@ -242,17 +246,7 @@ def build_everything(settings: Settings) -> tuple[LlamaForCausalLM, PreTrainedTo
     talk = questions.Conversations(words, settings.seed + 2)
     spoken = [text.replace("<|", "\n").replace("|>", "\n") for _ in range(12_000) for text, _ in talk.short()]
     tokenizer = vocabulary.build_tokenizer(prose + spoken, settings.vocabulary_size)
-    batches = Batches(
-        tokenizer,
-        prose,
-        seed=settings.seed,
-        chat_rows=settings.chat_rows,
-        prose_rows=settings.prose_rows,
-        prose_length=settings.prose_length,
-        long_rows=settings.long_rows,
-        long_length=settings.long_length,
-    )
-    return build_model(settings, tokenizer), tokenizer, batches, words
+    return build_model(settings, tokenizer), tokenizer, Batches(tokenizer, prose, settings), words
 
 
 def run(settings: Settings, output: Path, results: Path) -> dict[str, Any]:
@@ -278,7 +272,9 @@ def run(settings: Settings, output: Path, results: Path) -> dict[str, Any]:
             f"step {step}: {bits} bits per byte of held-out prose, repeats {repeated:.0%}, saved to {part}", flush=True
         )
 
-    progress = train(settings, model, batches, snapshot)
+    draw = {"prose": batches.english, "long": batches.long_chats, "chat": batches.chats}
+    shares = {"prose": settings.prose_share, "long": settings.long_share}
+    progress = train(settings, model, draw, shares | {"chat": 1 - sum(shares.values())}, snapshot)
     seconds = time.perf_counter() - progress.begin
     save(model, tokenizer, output)
     shutil.rmtree(part, ignore_errors=True)

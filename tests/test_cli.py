@@ -150,12 +150,12 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     def broken(*args, **kwargs):
         torch.zeros(2).view(3, 3)
 
-    from peft_igc.inference import tracing
+    from peft_igc.inference import evaluation
 
-    monkeypatch.setattr(tracing, "trace", broken)
+    monkeypatch.setattr(evaluation, "trace", broken)
     with pytest.raises(RuntimeError):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
-    monkeypatch.setattr(tracing, "trace", lambda *args, **kwargs: json.loads("{"))
+    monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
 
@@ -244,10 +244,10 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
 
 
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):
-    from peft_igc.inference import tracing
+    from peft_igc.inference import evaluation
 
     seen = []
-    monkeypatch.setattr(tracing, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
+    monkeypatch.setattr(evaluation, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
     given = ["trace", "--base", base, "--adapter", adapter, "1+1", "--dtype", "bfloat16", "--device", "meta"]
     with pytest.raises(SystemExit):
         cli.main(given)

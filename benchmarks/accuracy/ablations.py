@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 from peft import LoraConfig, get_peft_model
 from transformers import set_seed
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, demo_config, made_trainer, training_rows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.demo.report import OPERATIONS
@@ -71,23 +70,17 @@ def lora_rank(settings: DemoSettings) -> int:
     return round(counts[0] / counts[1])
 
 
-def train(
-    method: str,
-    seed: int,
-    settings: DemoSettings,
-    validation: list[Any],
-    tested: list[Any],
-) -> tuple[Any, ...]:
+def train(method: str, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> tuple[Any, ...]:
     """One run: the trained model, its tokenizer, and how it went."""
     base, tokenizer = loading.tiny_base()
-    set_seed(seed)
+    set_seed(settings.seed)
     model = attached(method, base, tokenizer, settings)
 
     def check() -> float:
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
-    rows = training_rows([*tested, *validation], seed, settings)
-    told = fitted(f"{method}, seed {seed}", model, tokenizer, rows, seed, settings, check)
+    rows = training_rows([*tested, *validation], settings)
+    told = fitted(f"{method}, seed {settings.seed}", model, tokenizer, rows, settings, check)
     return model, tokenizer, told
 
 
@@ -96,7 +89,6 @@ def fitted(
     model: Any,
     tokenizer: Any,
     rows: Any,
-    seed: int,
     settings: DemoSettings,
     check: Callable[[], float],
 ) -> dict[str, Any]:
@@ -107,7 +99,7 @@ def fitted(
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
     model.set_attn_implementation("eager")
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), settings, progress)
         trainer.train()
         trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # or all that follows is autocast
     model.set_attn_implementation("sdpa")
@@ -124,8 +116,8 @@ def searched(
     """The learning rate of a method: exact match on validation items after a run of `steps` at each rate."""
 
     def exact_match(rate: float) -> float:
-        short = dataclasses.replace(with_rate(method, settings, rate), steps=steps, checks=1)
-        *_, told = train(method, SEARCH_SEED, short, validation, tested)
+        changes = {"steps": steps, "checks": 1, "seed": SEARCH_SEED}
+        *_, told = train(method, dataclasses.replace(with_rate(method, settings, rate), **changes), validation, tested)
         return told["checks"][-1]["exact_match"]
 
     return {"steps": steps, **best_rate(RATES[method], exact_match)}
@@ -154,14 +146,12 @@ def with_rate(method: str, settings: DemoSettings, rate: float) -> DemoSettings:
     )
 
 
-def measure(
-    method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]
-) -> dict[str, Any]:
+def measure(method: str, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> dict[str, Any]:
     """One run and its test."""
-    model, tokenizer, told = train(method, seed, settings, validation, tested)
+    model, tokenizer, told = train(method, settings, validation, tested)
     report = evaluate(model, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
     scores = by_operation(report["groups"])
-    print(f"{method}, seed {seed}  {report['exact_match']:.2%}  {scores}", flush=True)
+    print(f"{method}, seed {settings.seed}  {report['exact_match']:.2%}  {scores}", flush=True)
     keys = ("n", "exact_match", "groups", "truncated", "mistakes")
     return {"training": told, "operations": scores, **{key: report[key] for key in keys}}
 
@@ -177,8 +167,7 @@ def by_operation(groups: dict[str, Any]) -> dict[str, float]:
 
 def main() -> None:
     """Runs all methods and seeds; the results are written after each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
@@ -208,8 +197,10 @@ def main() -> None:
             results.setdefault("learning_rates", {})[method] = search
             chosen = with_rate(method, settings, search["chosen"])
         for seed in arguments.seeds:
-            runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
-            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            runs.setdefault(method, {})[str(seed)] = measure(
+                method, dataclasses.replace(chosen, seed=seed), validation, tested
+            )
+            write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import hashlib
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,8 +27,8 @@ from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.accuracy.suites import suites
-from benchmarks.common.measuring import facts
-from peft_igc.demo.measure import MOST_OF_TEXT, Demonstration
+from benchmarks.common.measuring import command, facts, write
+from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.sets import (
     ANSWERED,
     answered,
@@ -41,6 +40,7 @@ from peft_igc.demo.sets import (
 )
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
+from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -50,25 +50,12 @@ DATA = Path(__file__).parent.parent / "data"
 # `more_mentioned_calculations` (the seventh one's); rules and phrasings of the generator were written after mistakes
 # in them. Test: the requests of the third, sixth, seventh and eighth author and `new_mentioned_calculations` (the
 # ninth one's), which nobody has read. Those of the authors from the sixth on were hashed after the recorded trainings.
-SHA256 = {
-    "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
-    "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
-    "third_plain_requests": "eed645e0c17e6c05c6ecb91eea9a503e8c48c1de8f6b4dfb389e92dfbe81495c",
-    "fourth_plain_requests": "98081b0faf4802f4ca27fd6da7440a14c1bacef2ff2c00325c96b70e115cb2c4",
-    "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
-    "sixth_plain_requests": "db04a63c21195fa4c884d59fbb3153fb5524e26476c51d0e5c5b90470e244b98",
-    "seventh_plain_requests": "792e7f6f6aaf88e88ddec6273214a663487b0a29bc4cc9d88589eb69b06e5499",
-    "eighth_plain_requests": "9add0c394d4987a6f54b34985e1c1ed7126f329e33281666d46fb5248e0bc629",
-    "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
-    "mentioned_calculations": "b58dd10405c3ead62960e595dbaf6803f15cbb1fc8ebaa38d32107adac344482",
-    "more_mentioned_calculations": "189812c405882ecb7842b1f68258b740830f4c0062d61b848949fe4e91de0e70",
-    "new_mentioned_calculations": "a639ccb05b9285efe1d9b69524d09b1489dd99e86f2baa603ff8cf7041f4e792",
-}
+SHA256: dict[str, str] = json.loads((DATA / "sha256.json").read_text(encoding="utf-8"))
 # The sizes of the demonstration on a real model, and what its adapter supports.
 SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
-SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+SUPPORTED = Limits()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
@@ -127,8 +114,7 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
     sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
-    for name, items in measured_items(data_folder()).items():
-        sets[name] = items and [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
+    sets |= measured_items(data_folder())
     for name, items in suites(n, seed).items():
         sets[f"suite_{name}"] = [{**item, "target": item["igc_result"]} for item in items]
     forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
@@ -194,11 +180,10 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
 
 def main() -> None:
     """Measures each adapter and writes the results, with the adapters in the order of the command line as runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
     parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
@@ -211,7 +196,7 @@ def main() -> None:
     for number, adapter in enumerate(arguments.adapters):
         found = measured(arguments.base, adapter, sets, dtype, arguments.readings)
         results["runs"][str(number)] = {"sets": found, "base": {}}
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

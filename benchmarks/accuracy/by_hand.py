@@ -27,10 +27,9 @@ import yaml
 
 from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
 from benchmarks.common.measuring import facts
-from peft_igc.calibration.operating_curve import choose_confidence, fit_temperature, operating_curve
-from peft_igc.calibration.prompt_readings import read_prompts
+from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
+from peft_igc.calibration.run import choose_confidence
 from peft_igc.data.wording import handwritten, wording
-from peft_igc.demo.measure import MOST_OF_TEXT
 from peft_igc.demo.sets import data_folder, generated_sets, measured_items, texts_of_authors
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.run import main as train
@@ -107,10 +106,7 @@ def sets() -> dict[str, list[dict[str, Any]]]:
         found[name] = [item for file in files for item in plain_requests(file)]
     found["misleading_stories"] = plain_requests("misleading_stories")
     more = generated_sets(20, 300, 0, SUPPORTED) | measured_items(data_folder())
-    for name, items in more.items():
-        if items is not None:
-            found[name] = [item for item in items if len(item["prompt"]) <= MOST_OF_TEXT]
-    return found
+    return found | {name: items for name, items in more.items() if items is not None}
 
 
 def measured(model: Any, tokenizer: Any) -> dict[str, Any]:

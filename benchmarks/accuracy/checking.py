@@ -11,8 +11,6 @@ as not found.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import re
 import time
@@ -22,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import agrees, value_of
 from peft_igc.data.files import read_rows
 from peft_igc.text import Verdict, check
@@ -126,11 +124,10 @@ def measure(found: list[Stated], rng: random.Random) -> dict[str, Any]:
 
 def main() -> None:
     """Measures both sources and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--gsm8k", type=Path, required=True, metavar="FILE")
     parser.add_argument("--tatqa", type=Path, required=True, metavar="FILE")
     parser.add_argument("--most", type=int, default=5000, help="calculations of each source (default: %(default)s)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     arguments = parser.parse_args()
     solutions, derivations = read_rows(arguments.gsm8k), read_rows(arguments.tatqa)
     rng = random.Random(0)
@@ -147,7 +144,7 @@ def main() -> None:
         check(line)
     taken = time.process_time() - start
     results["speed"] = {"lines": len(lines), "cpu_seconds_per_100000_lines": taken / len(lines) * 1e5}
-    arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ value and may be refused, such as `5 ++3`.
 
 from __future__ import annotations
 
-import argparse
 import decimal
 import itertools
 import json
@@ -33,7 +32,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.accuracy.expression_texts import Sample, samples
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import value_of
 from peft_igc.text import Limits, Refusal, Value, read
 from peft_igc.text.requests import Meant, answer
@@ -168,8 +167,7 @@ def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None
 
 def main() -> None:
     """Measures all sets and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--data", type=Path, metavar="FILE", help="GSM8K's training file, JSON lines with `answer`")
     parser.add_argument("--derivations", type=Path, metavar="FILE", help="TAT-QA's, JSON lines with `derivation`")
     parser.add_argument("--generated", type=int, default=100_000, metavar="N", help="(default: %(default)s)")
@@ -196,7 +194,7 @@ def main() -> None:
     for name, found in texts.items():
         results["sets"][name] = told = measure(found, ROUNDED if name == "tatqa" else LIMITS)
         print(name, {key: told[key] for key in ("n", *OUTCOMES)}, flush=True)
-        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

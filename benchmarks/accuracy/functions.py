@@ -11,7 +11,6 @@ With `--rows` the training rows are written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections import Counter
@@ -22,10 +21,11 @@ from typing import Any
 
 import yaml
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.functions import HELD_OUT, answer_rows, function_rows, list_rows, write_rows
+from peft_igc.data.files import write_rows
+from peft_igc.data.functions import answer_rows, function_rows, list_rows
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 
@@ -53,7 +53,7 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
     streams = {
         "fitted on": (list_rows(100), function_rows(100), answer_rows(texts, False, 100, operations)),
         "lists, trained layouts": (list_rows(200),),
-        "lists, held-out layouts": (list_rows(300, HELD_OUT),),
+        "lists, held-out layouts": (list_rows(300, held_out=True),),
         "phrasings of the functions": (function_rows(200),),
         "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
     }
@@ -107,13 +107,12 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 
 def main() -> None:
     """Writes the training rows, or measures an adapter."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__, output=False)
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
-    parser.add_argument("--output", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rows is not None:
         write_rows(arguments.rows, training_rows(arguments.texts))
@@ -122,7 +121,7 @@ def main() -> None:
     told = {name: one["operations"] for name, one in results["sets"].items()}
     print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.accuracy.expressions import sites_of
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
-from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
+from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, left_padded, padding_token
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing
@@ -68,9 +68,7 @@ def written(model: Any, tokenizer: Any, prompts: Sequence[str], longest: int, ba
 
 def _batch(model: Any, tokenizer: Any, rows: list[list[int]], longest: int) -> list[Solution]:
     """The solutions of one left-padded batch."""
-    width, padding = max(map(len, rows)), padding_token(model, tokenizer)
-    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows], device=model.device)
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=model.device)
+    batch, width = left_padded(rows, padding_token(model, tokenizer), model.device), max(map(len, rows))
     statuses: list[dict[int, str]] = [{} for _ in rows]  # by position
 
     def watch(seen: Step | Writing) -> None:
@@ -79,9 +77,7 @@ def _batch(model: Any, tokenizer: Any, rows: list[list[int]], longest: int) -> l
                 one |= {place: _STATUSES[status] for place, status in zip(at, got, strict=True) if place >= 0}
 
     with observing(watch):
-        output = model.generate(
-            input_ids=ids, attention_mask=mask, generation_config=greedy(model, tokenizer, longest)
-        )
+        output = model.generate(**batch, generation_config=greedy(model, tokenizer, longest))
     ends = end_tokens(model, tokenizer)
     made = []
     for tokens, found in zip(output[:, width:].tolist(), statuses, strict=True):
@@ -188,15 +184,15 @@ def _own_report(counts: Counter[str], n: int) -> dict[str, Any]:
         return {name: hits / max(of, 1), f"{name}_n": of, f"{name}_interval": interval(hits, of)}
 
     pairs = {k: v for k, v in counts.items() if ", " in k}
-    true = {key: sum(v for k, v in pairs.items() if k.endswith(", true") and key in ("", k.split(",")[0]))
-            for key in ("", "ok")}  # fmt: skip
-    untrue = {key: sum(v for k, v in pairs.items() if k.endswith(", untrue") and key in ("", k.split(",")[0]))
-              for key in ("", "ok")}  # fmt: skip
+
+    def told(word: str, status: str = "") -> int:
+        return sum(v for k, v in pairs.items() if k.endswith(f", {word}") and k.startswith(status))
+
     return {
         "n": n,
         **share("answers_right", counts["right"], n),
-        **share("true", true[""], true[""] + untrue[""]),
-        **share("true_though_ok", true["ok"], true["ok"] + untrue["ok"]),
+        **share("true", told("true"), told("true") + told("untrue")),
+        **share("true_though_ok", told("true", "ok,"), told("true", "ok,") + told("untrue", "ok,")),
         "equals_per_solution": counts["equals"] / max(n, 1),
         "cut": counts["cut"],
         "without_answer": counts["without_answer"],

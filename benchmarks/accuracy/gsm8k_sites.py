@@ -20,7 +20,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,7 @@ from peft import get_peft_model
 
 from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
-from peft_igc.data.columns import ALL_COLUMNS
-from peft_igc.data.writing_rows import has_number
+from peft_igc.data.columns import ALL_COLUMNS, has_number
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 from peft_igc.trainer.batches import as_dataset, tokenized
@@ -43,9 +42,10 @@ from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
 
 
-__all__ = ["ROUNDING", "at_equals", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["ROUNDING", "Sites", "at_equals", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what is before it
+READ_AT_ONCE = 16  # whole solutions
 ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
 
@@ -122,17 +122,31 @@ def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | 
     return None
 
 
+@dataclass(frozen=True)
+class Sites:
+    """Settings of `train_sites`.
+
+    Attributes:
+        layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
+            calculator's, the writing begins with new weights. None: the calculator's.
+        sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
+        steps, batch_size: of the training.
+        seed: of the drawing and of the order.
+    """
+
+    layer: int | None = None
+    sites: int = 512
+    steps: int = 300
+    batch_size: int = 32
+    seed: int = 0
+
+
 def train_sites(
     base: str | Path,
     calculator: str | Path,
     rows: Sequence[Mapping[str, Any]],
     output: Path,
-    *,
-    layer: int | None = None,
-    sites: int = 512,
-    steps: int = 300,
-    batch_size: int = 32,
-    seed: int = 0,
+    settings: Sites,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """Trains the writing of a calculator at `=`, alone, and saves it with these anchors.
@@ -142,11 +156,7 @@ def train_sites(
         calculator: folder of the calculator, with the adapters that were trained with it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
-        layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
-            calculator's, the writing begins with new weights. None: the calculator's.
-        sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
-        steps, batch_size: of the training.
-        seed: of the drawing and of the order.
+        settings: of the training.
         device: where it is trained.
 
     Returns:
@@ -158,42 +168,29 @@ def train_sites(
     start = time.perf_counter()
     model, tokenizer = _base(base, device)
     config = at_equals(calculator, tokenizer)
-    found = sites_of_rows(rows, tokenizer, config)
-    chosen = exchanged(drawn_sites(found, sites, seed), seed)
+    found, seed = sites_of_rows(rows, tokenizer, config), settings.seed
+    chosen = exchanged(drawn_sites(found, settings.sites, seed), seed)
     torch.manual_seed(seed)
-    model = _writing_to(layer, model, calculator, config)
+    model = _writing_to(settings.layer, model, calculator, config)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained
     stage = WritingStage(
-        steps, batch_size, len(chosen), learning_rate=2e-3, muon_learning_rate=6e-3, weight_decay=0.1, warmup_steps=10
-    )
+        *(settings.steps, settings.batch_size, len(chosen)),
+        learning_rate=2e-3, muon_learning_rate=6e-3, weight_decay=0.1, warmup_steps=10,
+    )  # fmt: skip
     # The reading is not trained here: the rows of the dataset stay unused.
-    trainer = _trainer(model, tokenizer, tokenized(rows[:1], tokenizer), output, device, seed, steps, lambda _: chosen)
+    made = tokenized(rows[:1], tokenizer)
+    trainer = _trainer(model, tokenizer, made, output, lambda _: chosen, max_steps=settings.steps, seed=seed)
     trainer.train_writing(stage)
     log = [{name: entry[name] for name in ("step", "loss")} for entry in trainer.state.log_history if "loss" in entry]
     model.save_pretrained(str(output), save_embedding_layers=False)
     seconds = round(time.perf_counter() - start, 1)
-    return {"sites": len(chosen), "of": len(found), "steps": steps, "seconds": seconds, "log": log}
+    return {"sites": len(chosen), "of": len(found), "steps": settings.steps, "seconds": seconds, "log": log}
 
 
 def read_sites(
-    base: str | Path,
-    folder: Path,
-    rows: Sequence[dict[str, Any]],
-    *,
-    steps: int = 80,
-    batch_size: int = 16,
-    seed: int = 0,
-    device: str = "cpu",
+    base: str | Path, folder: Path, rows: Sequence[dict[str, Any]], steps: int = 80, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Trains the reading of a calculator on whole solutions, and saves it where it was.
-
-    Args:
-        base: folder of the base model.
-        folder: of the calculator, as `train_sites` writes it.
-        rows: of `annotation.gsm8k.convert`.
-        steps, batch_size: of the training; a batch has whole solutions.
-        seed: of the order.
-        device: where it is trained.
+    """Trains the reading of a calculator, as `train_sites` writes it, on whole solutions, and saves it where it was.
 
     Returns:
         A record: steps, seconds, and the losses.
@@ -201,14 +198,14 @@ def read_sites(
     model, tokenizer = _base(base, device)
     model = load_adapter(model, folder, is_trainable=True)
     training_only(model, "igc_input_mapping")
-    sizes = {"per_device_train_batch_size": batch_size, "bf16": in_bf16(device)}
-    trainer = _trainer(model, tokenizer, tokenized(rows, tokenizer), folder, device, seed, steps, None, **sizes)
+    sizes = {"max_steps": steps, "per_device_train_batch_size": READ_AT_ONCE, "bf16": in_bf16(device)}
+    trainer = _trainer(model, tokenizer, tokenized(rows, tokenizer), folder, None, **sizes)
     progress = Progress(lambda line: print(line, flush=True))
     trainer.add_callback(progress)
     super(IGCTrainer, trainer).train()  # the first stage alone
     model.save_pretrained(str(folder), save_embedding_layers=False)
     seconds = round(progress.seconds, 1)
-    return {"steps": steps, "batch_size": batch_size, "seconds": seconds, "history": progress.history}
+    return {"steps": steps, "batch_size": READ_AT_ONCE, "seconds": seconds, "history": progress.history}
 
 
 def at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
@@ -234,18 +231,16 @@ def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: I
     return made
 
 
-def _trainer(
-    model: Any, tokenizer: Any, made: Any, output: Path, device: str, seed: int, steps: int, rows: Any, **more: Any
-) -> IGCTrainer:
+def _trainer(model: Any, tokenizer: Any, made: Any, output: Path, rows: Any, **settings: Any) -> IGCTrainer:
     """A trainer of two stages on tokenized rows; `rows` are those of the second."""
-    args = IGCSFTConfig(
-        str(output), max_steps=steps, learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1,
-        adam_beta2=0.98, warmup_steps=8, lr_scheduler_type="cosine", use_cpu=torch.device(device).type == "cpu",
-        activation_checkpointing=False, logging_steps=10, seed=seed, max_length=None, save_strategy="no",
-        report_to="none", igc_curves=False, disable_tqdm=True, igc_writing={"steps": 1}, **{"bf16": False, **more},
-    )  # fmt: skip
-    dataset = as_dataset(made)
-    return OpenEndsTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, writing_rows=rows)
+    usual = {
+        "learning_rate": 2e-3, "igc_muon_learning_rate": 6e-3, "weight_decay": 0.1, "adam_beta2": 0.98,
+        "warmup_steps": 8, "lr_scheduler_type": "cosine", "use_cpu": model.device.type == "cpu", "bf16": False,
+        "activation_checkpointing": False, "logging_steps": 10, "max_length": None, "save_strategy": "no",
+        "report_to": "none", "igc_curves": False, "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
+    }  # fmt: skip
+    args = IGCSFTConfig(str(output), **usual | settings)
+    return OpenEndsTrainer(model, args, train_dataset=as_dataset(made), processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

@@ -40,14 +40,14 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
 from benchmarks.accuracy.gsm8k_measures import copied_answers, given_solutions, own_solutions
-from benchmarks.accuracy.gsm8k_sites import ROUNDING, read_sites, train_sites
-from benchmarks.common.measuring import facts
+from benchmarks.accuracy.gsm8k_sites import ROUNDING, Sites, read_sites, train_sites
+from benchmarks.common.measuring import command, facts, write
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
-from peft_igc.data.files import read_rows
+from peft_igc.data.files import read_rows, write_rows
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
-from peft_igc.tuner.saving.trained_with import LOW_RANK
+from peft_igc.tuner.saving.companions import LOW_RANK
 from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 
@@ -92,20 +92,17 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     generated += WorkedCalculations(seed=0).take(half)
     train += [{key: row[key] for key in ("question", "answer")} for row in generated]
     converted = convert(train, tokenizer, config)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("train", converted.rows), ("held_out", held)):
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "train.jsonl", converted.rows)
+    write_rows(folder / "held_out.jsonl", held)
     record = converted.report.as_dict()
     print(record, flush=True)
     made, told = folder / "calculator", folder / "calculator.json"
-    sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
-    sizes |= {"layer": arguments.layer}
+    sizes = {"sites": arguments.sites, "steps": arguments.site_steps, "layer": arguments.layer}
     settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
     settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
     if not told.is_file():
         where = {"base": arguments.base, "rows": converted.rows, "device": arguments.device}
-        trained = train_sites(calculator=arguments.calculator, output=made, **sizes, **where)
+        trained = train_sites(calculator=arguments.calculator, output=made, settings=Sites(**sizes), **where)
         reading = read_sites(folder=made, steps=arguments.reading_steps, **where)
         record_of = {"writing": trained, "reading": reading}
         told.write_text(json.dumps({"settings": settings, "record": record_of}) + "\n", encoding="utf-8")
@@ -178,8 +175,8 @@ def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: 
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
     rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
-    return train_sites(**where, **sizes, seed=seed, device=arguments.device)
+    sizes = Sites(sites=arguments.sites, steps=arguments.again_steps, seed=seed)
+    return train_sites(**where, settings=sizes, device=arguments.device)
 
 
 def measure(arguments: argparse.Namespace) -> None:
@@ -214,8 +211,7 @@ def measure(arguments: argparse.Namespace) -> None:
 def _say_and_write(what: str, found: dict[str, Any], results: dict[str, Any], output: Path) -> None:
     """Prints what was measured last, and writes everything that was measured until now."""
     print(what, json.dumps({key: value for key, value in found.items() if key != "examples"}), flush=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(output, results)
 
 
 def _plain(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -237,11 +233,10 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def main() -> None:
     """Trains and measures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     add = parser.add_argument
     add("--base", required=True, metavar="DIR")
     add("--data", type=Path, required=True, metavar="FILE", help="GSM8K's training file")
-    add("--output", type=Path, required=True, metavar="FILE")
     add("--rows", type=int, default=300, help="training questions (default: %(default)s)")
     add("--generated", type=int, default=150, help="generated rows to train on, too (default: %(default)s)")
     add("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")

@@ -9,8 +9,6 @@ layers. The sets are those of `adapter_on_sets`. `--confidence` measures other t
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +20,7 @@ from unittest import mock
 import torch
 
 from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.prompt_readings import read_results
 from peft_igc.demo.sets import judge
 from peft_igc.inference.loading import load_adapter, load_base
@@ -58,14 +56,13 @@ def measure(model: Any, tokenizer: Any, sets: dict[str, Items]) -> dict[str, Any
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapter", type=Path, required=True, metavar="DIR")
     parser.add_argument("--confidence", type=float, nargs="+", metavar="P", help="default: the adapter's own")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of generated texts (default: %(default)s)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     sets = chosen_sets(arguments)
@@ -78,7 +75,7 @@ def main() -> None:
         config.confidence = confidence
         print("confidence", confidence, flush=True)
         results["confidences"][str(confidence)] = measure(model, tokenizer, sets)
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,13 @@ from fractions import Fraction
 from typing import Any
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
+from peft_igc.data.bigbench import OPERATION_NAMES, item_of, random_divisor
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS
-from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Text, Wording
-from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS, surround
+from peft_igc.data.wording.phrases import Text
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Wording
+from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.text import Value, read
 
 
@@ -49,7 +50,7 @@ _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
-_DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
+_DISTRACTED = Wording(held_out=None)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
@@ -109,21 +110,8 @@ def _from_rows(rng: random.Random, wording: Wording, bigbench: float = 0.0, **fr
         wording=wording,
     )
     for row in rows:
-        yield _item(row["prompt"], row["igc_operator"], *row["igc_operands"])
-
-
-def _item(prompt: str, operator: str, a: str, b: str) -> Item:
-    """An item whose target is what the oracle says."""
-    result = evaluate_exactly(operator, a, b)
-    assert isinstance(result, str), (prompt, result)
-    return {
-        "prompt": prompt,
-        "target": result,
-        "group": OPERATION_NAMES[operator],
-        "igc_operator": operator,
-        "igc_operands": [a, b],
-        "igc_result": result,
-    }
+        operator, (a, b) = row["igc_operator"], row["igc_operands"]
+        yield item_of(row["prompt"], OPERATION_NAMES[operator], (a, operator, b))
 
 
 def _has_negative(item: Item) -> bool:
@@ -145,7 +133,7 @@ def _long_operands(rng: random.Random) -> Iterator[Item]:
         if operator == "/":
             a, b = _long_division(first, rng)
         request = TRAINING.request(operator, str(a), str(b), rng, Mixture(), bigbench=rng.random() < 0.5)
-        yield _item(request.text, operator, str(a), str(b))
+        yield item_of(request.text, OPERATION_NAMES[operator], (str(a), operator, str(b)))
 
 
 def _long_division(digits: int, rng: random.Random) -> tuple[int, int]:
@@ -179,14 +167,14 @@ def _numbers(rng: random.Random) -> list[str]:
 def _silent(rng: random.Random) -> Iterator[Item]:
     """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
     for kind in itertools.cycle(SILENT_KINDS):
-        yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
+        yield _refused(HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
 
 
 def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False) -> Iterator[Item]:
     """Arithmetic that the calculator does not do, as many of each kind; with `covered` what it does by rule."""
     for kind in itertools.cycle(kinds):
         while True:
-            item = _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
+            item = _refused(HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
             value = read(item["prompt"])
             # `9 take away -6 squared` is no expression in symbols.
             answered = isinstance(value, Value) and not _WORDS_BETWEEN.search(item["prompt"])
@@ -215,8 +203,8 @@ def _has_order(prompt: str) -> bool:
     return found is not None and Fraction(found[1].replace(",", "")) >= Fraction(found[2].replace(",", ""))
 
 
-def _refused(wording: Wording, refused: Text, rng: random.Random) -> Item:
+def _refused(refused: Text, rng: random.Random) -> Item:
     """An item that must not be answered by the calculator; one in five has texts around it."""
     columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
-    prompt = wording.surround(refused.text, rng) if rng.random() < 0.2 else refused.text
+    prompt = surround(refused.text, True, rng) if rng.random() < 0.2 else refused.text
     return {"prompt": prompt, "target": None, "group": refused.kind, **columns}

@@ -10,8 +10,6 @@ value, whatever the text says. The truth of the `others` is the number that the 
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +21,7 @@ import torch
 
 from benchmarks.accuracy.gsm8k_measures import SHOWN, asked
 from benchmarks.accuracy.gsm8k_sites import at_equals
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import Calculation, agrees, calculations, interval
 from peft_igc.data.files import read_rows
 from peft_igc.inference.decoding import eval_mode, left_padded, padding_token
@@ -110,13 +108,12 @@ def measure(model: Any, tokenizer: Any, pairs: Sequence[tuple[str, str]], batch_
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE.jsonl")
     parser.add_argument("--base", required=True, metavar="DIR")
     parser.add_argument("--adapter", required=True, metavar="DIR")
     parser.add_argument("-n", type=int, metavar="N", help="the last N texts (default: all)")
     parser.add_argument("--batch-size", type=int, default=16, metavar="N")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     arguments = parser.parse_args()
     pairs = texts_of(read_rows(arguments.file, wanted="with a solution"))[-(arguments.n or 0) :]
     model, tokenizer = load_base(arguments.base, "float32")
@@ -125,7 +122,7 @@ def main() -> None:
     names = {"base": Path(arguments.base).name, "adapter": Path(arguments.adapter).name, "file": arguments.file.name}
     results: dict[str, Any] = {**facts(), **names, **measure(model, tokenizer, pairs, arguments.batch_size)}
     print({key: results[key] for key in ("texts", "due", "others", "right_of_due", "wrong_of_ok")}, flush=True)
-    arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,7 @@ from typing import Any
 
 import torch
 
-from peft_igc.inference.decoding import end_tokens, padding_token
-
-
-def left_padded(rows: Sequence[list[int]], padding: int) -> dict[str, torch.Tensor]:
-    """Token ids and mask [B, T]."""
-    width = max(map(len, rows))
-    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-    return {"input_ids": ids, "attention_mask": mask}
+from peft_igc.inference.decoding import end_tokens, left_padded, padding_token
 
 
 @dataclass

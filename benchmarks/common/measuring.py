@@ -7,6 +7,8 @@ those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 import platform
@@ -14,7 +16,7 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,19 @@ from peft_igc.inference.evaluation import versions
 
 
 FEWEST = 3  # rounds, whatever they take
+
+
+def command(description: str, output: bool = True) -> argparse.ArgumentParser:
+    """A parser of a benchmark's arguments, with `--output`, the file of its results."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=output, metavar="FILE")
+    return parser
+
+
+def write(output: Path, results: Mapping[str, Any]) -> None:
+    """Writes results, also in between."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def facts() -> dict[str, Any]:

@@ -17,11 +17,10 @@ from transformers import PrinterCallback
 
 from peft_igc import IGCConfig
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.dataset import Shuffled
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording.templates import FEW
-from peft_igc.data.wording.wording import TRAINING
+from peft_igc.data.wording.wording import FEW, TRAINING
 from peft_igc.sft.demo import RECIPES
+from peft_igc.text import Limits
 from peft_igc.trainer.batches import Lots, as_dataset, tokenized
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels_only import score_labels_only
@@ -50,6 +49,7 @@ class DemoSettings:
     writing_every: int = 1
     checks: int = 5
     max_new_tokens: int = 16
+    seed: int = 0
 
     @classmethod
     def of(cls, recipe: str, interface: str, **more: Any) -> DemoSettings:
@@ -77,22 +77,20 @@ def demo_config(tokenizer: Any, settings: DemoSettings, **more: Any) -> IGCConfi
     return IGCConfig.from_tokenizer(tokenizer, interface=settings.interface, **{**settings.sizes, **more})
 
 
-def training_rows(excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings) -> Shuffled:
+def training_rows(excluded: Iterable[Mapping[str, Any]], settings: DemoSettings) -> list[Any]:
     """Generated rows without the calculations of the items `excluded`."""
-    digits = settings.sizes.get("num_digits", 40)
-    rules = {"max_operands": 8, "decimals": True} if settings.interface == "tokens" else {}
+    digits, by_rule = settings.sizes.get("num_digits", 40), settings.interface == "tokens"
+    limits = Limits(digits, settings.sizes.get("result_digits", digits), 8 if by_rule else 2, decimals=by_rule)
     rows = ArithmeticRows(
-        seed,
+        settings.seed,
         max_digits=settings.max_digits,
-        num_digits=digits,
-        result_digits=settings.sizes.get("result_digits", digits),
+        limits=limits,
         mixture=settings.mixture,
         exclude=excluded,
         wording=TRAINING if settings.many_phrasings else FEW,
         distinct=True,
-        **rules,
     )
-    return Shuffled(rows.take(settings.distinct_rows), seed)
+    return rows.take(settings.distinct_rows)
 
 
 class _Trainer(BaselineTrainer):
@@ -104,10 +102,10 @@ class _Trainer(BaselineTrainer):
 
 
 def made_trainer(
-    model: Any, tokenizer: Any, rows: Shuffled, scratch: Path, seed: int, settings: DemoSettings, progress: Any
+    model: Any, tokenizer: Any, rows: list[Any], scratch: Path, settings: DemoSettings, progress: Any
 ) -> BaselineTrainer:
     """A trainer by whole passes; `rows` are conversational or have tokens already, `progress` is a callback."""
-    dataset = as_dataset(rows.rows if "input_ids" in rows.rows[0] else tokenized(rows.rows, tokenizer))
+    dataset = as_dataset(rows if "input_ids" in rows[0] else tokenized(rows, tokenizer))
     args = IGCSFTConfig(
         output_dir=str(scratch),
         max_steps=settings.steps,
@@ -120,7 +118,7 @@ def made_trainer(
         lr_scheduler_type="cosine",
         igc_writing_every=settings.writing_every,
         logging_steps=100,
-        seed=seed,
+        seed=settings.seed,
         max_length=None,
         activation_checkpointing=False,
         bf16=in_bf16(model.device),

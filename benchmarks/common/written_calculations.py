@@ -11,11 +11,12 @@ Try it: `pytest tests/benchmarks/test_commands.py`
 from __future__ import annotations
 
 import ast
-import math
 import operator
 import re
 from fractions import Fraction
 from typing import NamedTuple
+
+from peft_igc.inference import evaluation
 
 
 __all__ = ["Calculation", "agrees", "calculations", "final_answer", "first_number", "interval", "value_of"]
@@ -155,9 +156,5 @@ def final_answer(text: str) -> Fraction | None:
 
 
 def interval(hits: int, n: int) -> list[float]:
-    """The Wilson interval of 95% of a share."""
-    if n == 0:
-        return [0.0, 1.0]
-    z, share = 1.96, hits / n
-    middle, half = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return [round((middle + sign * half) / (1 + z * z / n), 4) for sign in (-1, 1)]
+    """The Wilson interval of 95% of a share, rounded to four places."""
+    return [round(bound, 4) for bound in evaluation.interval(hits, n)] if n else [0.0, 1.0]

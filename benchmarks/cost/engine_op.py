@@ -35,6 +35,7 @@ from peft import get_peft_model
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, RandomConfig, made_base, missing, twin
 from benchmarks.cost.gpu import CALCULATION, RESULT, SILENT, TOKEN, TOKENS, filled_cache, prompt
+from peft_igc.tuner.adapter import Adapter
 
 
 PATHS = "forward_context model_executor.layers.attention_layer_base v1.attention.backend v1.kv_cache_interface"
@@ -79,7 +80,7 @@ class Step:
         module, records = (importlib.import_module(f"peft_igc.engines.vllm.{x}") for x in ("calculator", "records"))
         module.get_forward_context = lambda: SimpleNamespace(attn_metadata={LAYER: self.metadata})
         reader, writer = (mappings["default"] for mappings in (layer.igc_input_mapping, layer.igc_output_mapping))
-        adapter = SimpleNamespace(config=layer.igc_config["default"], reader=reader, writer=writer)
+        adapter = Adapter("default", "", layer.igc_config["default"], reader, writer, None)
         kept = records.RecordLayer(adapter.config.reading_dim, torch.bfloat16)
         size, device = (1 + self.table.numel(), 1, BLOCK, kept.size), self.token.device
         kept.bind_kv_cache(torch.zeros(size, dtype=torch.uint8, device=device))
@@ -98,7 +99,7 @@ class Step:
 
     def _act(self) -> None:
         before = None if self.kept is None else self.hidden.clone()
-        self.calculator.take_input(self.embedded)
+        self.calculator.take(self.embedded, None)
         self.calculator.act(self.hidden, None)
         if before is not None:
             self.written |= (self.hidden != before).any(-1)

@@ -23,11 +23,9 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,7 +33,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch.profiler import ProfilerActivity, profile
 from transformers import StaticCache
 
-from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
+from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
 from benchmarks.common.shapes import (
     DEMO_SIZES,
     LARGEST,
@@ -49,8 +47,10 @@ from benchmarks.common.shapes import (
 )
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.digits import PAD
+from peft_igc.text.results.row import Row
 from peft_igc.tuner.state.cache import states_of
+from peft_igc.tuner.state.text_state import Steps
+from peft_igc.tuner.state.told import begun
 
 
 BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
@@ -89,35 +89,33 @@ def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
 
 
 def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
-    """Gives the adapter the state after the whole text, in the case `result` with a step at its end; returns it."""
+    """The states on a cache, with that of the whole text; in the case `result` with a step at its end."""
     layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
-    config = layer.igc_config["default"]
+    adapter = layer.adapter("default")
     rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
     with torch.no_grad():
         model(input_ids=torch.full((rows, 1), TOKEN, device=device), past_key_values=cache)  # makes the state
     states = states_of(cache, layer.layer_index)
     state = states.get("default")
-    features = torch.randn(rows, length, config.reading_dim, dtype=torch.bfloat16, device=device)
-    if state.features is not None:
-        state.features[:, :length] = features
-    state.ids[:, :length] = TOKEN
+    features = torch.randn(rows, length, adapter.config.reading_dim, dtype=torch.bfloat16, device=device)
+    ids = torch.full((rows, length), TOKEN, device=device)
+    state.room.write(torch.arange(length, device=device), ids, features)
+    state = state.changed(length=length, real=torch.full((rows,), length, device=device))
     if case == RESULT:
-        steps = state.steps
-        ones = torch.full((rows, 1), length - 1, device=device)
-        digits = torch.full((rows, 1, config.result_digits), PAD, device=device)
-        digits[..., :3] = 7
-        state.write_from, state.writes, state.rows = 0, None, None  # the host asks the steps
-        state.latest = steps._replace(
-            anchors=ones,
-            kinds=torch.ones_like(ones),
-            ranks=ones + 1,
-            digits=digits,
-            signs=torch.zeros_like(ones),
-            status=torch.full_like(ones, int(Status.OK)),
-            scale=torch.zeros_like(ones),
-            ended_at=torch.full_like(ones, -1),
-        )
-    return state
+        at = torch.full((rows, 1), length - 1, device=device)
+        steps = Steps.silent(at, torch.ones_like(at), adapter.config.result_digits)
+        steps.digits[..., :3] = 7
+        steps = steps._replace(ranks=at + 1, status=torch.full_like(at, int(Status.OK)))
+        known = () if adapter.style is None else begun((Row(),) * rows, adapter.style, steps, True)
+        state = state.changed(steps=steps, write_from=length - 1, rows=known)
+    states.set("default", state)
+    return states
+
+
+def told_to(states: Any) -> list[torch.Tensor]:
+    """The tensors that a graph of the planned pass reads."""
+    told = states.plan.told
+    return [] if told is None else [told.active, *told.arguments]
 
 
 def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
@@ -166,8 +164,9 @@ class Decoding:
 
     def __init__(self, method: Method, cache: Any, state: str, captured: bool, length: int) -> None:
         self.method, self.cache, self.length = method, cache, length
-        self.text = read_all(method.model, cache, length, state) if method.reads else None
-        self.told: torch.Tensor | None = None  # where the graph reads what continues a result
+        self.states = read_all(method.model, cache, length, state) if method.reads else None
+        self.text = None if self.states is None else self.states.get("default")
+        self.told: list[torch.Tensor] = []  # where the graph reads what continues a result
         keys = cache.layers[0].keys
         self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
         self.back()
@@ -181,17 +180,24 @@ class Decoding:
         """Sets the cache back to the text."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(self.length)
+        if self.states is not None:
+            self.states.set("default", self.text)
 
     def _step(self) -> torch.Tensor:
         """An eager pass."""
         return self.method.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
 
+    @property
+    def _asks(self) -> bool:
+        """Whether the host says what a graph writes."""
+        return self.states is not None and not (self.graph and self.method.name == UNASKED)
+
     def _choose(self) -> None:
         """Chooses the graph of the next pass."""
-        if self.method.reads and not (self.graph and self.method.name == UNASKED):
+        if self._asks:
             choose_graph(self.method.inner, self.token, self.cache)
-            if self.told is not None:
-                self.told.copy_(self.text.told)
+            for kept, new in zip(self.told, told_to(self.states), strict=False):
+                kept.copy_(new)
 
     def _capture(self) -> None:
         """Records a pass as a CUDA graph."""
@@ -202,8 +208,9 @@ class Decoding:
                 self._choose()
                 self._step()
         torch.cuda.current_stream().wait_stream(stream)
+        self.back()
         self._choose()
-        self.told = None if self.text is None else self.text.told
+        self.told = [] if self.states is None else told_to(self.states)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.logits = self._step()
@@ -211,6 +218,8 @@ class Decoding:
 
         def replayed() -> torch.Tensor:
             self.graph.replay()
+            if self._asks:
+                self.states.plan.ran = True  # as an eager pass says it
             return self.logits
 
         self.step = replayed
@@ -329,8 +338,7 @@ def left_out(length: int, rows: int, base: Any) -> str | None:
 
 def parsed(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192], metavar="L")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
@@ -372,7 +380,7 @@ def main(given: list[str] | None = None) -> None:
             results["cells"].append(measure())
             print(line(results["cells"][-1]), flush=True)
         progress.step(str(where))
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

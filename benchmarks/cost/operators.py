@@ -9,16 +9,13 @@ learned modules: reading, calculating with what was read, and writing.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.inference.loading import tiny_igc
 
 
@@ -88,12 +85,11 @@ def measure() -> dict[str, dict[str, int]]:
 
 def main() -> None:
     """Counts and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     arguments = parser.parse_args()
     results = {**facts(), "operators": measure()}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
+from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary
 from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, adapter_memory, made_base, missing, subjects
 from peft_igc.calibration.prompt_readings import read_results
 from peft_igc.inference.decoding import prompt_tokens
@@ -193,8 +192,7 @@ def real_model(base: Path, adapters: list[Path], rounds: int) -> list[dict[str, 
 
 def main() -> None:
     """Measures, and writes results after each cell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--shapes", nargs="+", default=[TINY, "100m"], choices=[*SHAPES])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8], metavar="B")
     parser.add_argument("--prompts", type=int, nargs="+", default=[16, 128, 1024], metavar="T")
@@ -209,7 +207,7 @@ def main() -> None:
     results: dict[str, Any] = {**facts(), "rounds": arguments.rounds}
 
     def write() -> None:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
     if arguments.base is not None:
         results["cells"] = real_model(arguments.base, arguments.adapters, arguments.rounds)

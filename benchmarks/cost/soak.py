@@ -25,7 +25,6 @@ import argparse
 import ctypes
 import gc
 import itertools
-import json
 import os
 import random
 import statistics
@@ -41,17 +40,17 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from benchmarks.common.measuring import Progress, facts
+from benchmarks.common.measuring import Progress, command, facts, write
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import Call, Generation, observing
-from peft_igc.tuner.state.text_state import StaticText, TextState
+from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
-KINDS = (TextState, StaticText, Call, Generation, Cache)
+KINDS = (TextState, Call, Generation, Cache)
 TENSORS = 16  # tables that libraries make on first use
 HEAP, RESIDENT = 2 * 2**20, 64 * 2**20  # bytes
 TIES = 0.005  # of the answers
@@ -63,33 +62,16 @@ KEPT = 2  # lives of each subject and kind that threads repeat
 
 
 # ------------------------------------------------------------------------------------------ memory
-@dataclass
-class Memory:
-    """What is alive at one moment.
-
-    Attributes:
-        generations: made so far in this phase.
-        heap: bytes in use on the heap; None where glibc does not tell.
-        resident: bytes of the process's resident set; None where there is no `/proc`.
-        tensors: number of tensors.
-        objects: number of objects by the name of their kind.
-    """
-
-    generations: int
-    heap: int | None
-    resident: int | None
-    tensors: int
-    objects: dict[str, int]
-
-
-def measured(generations: int) -> Memory:
-    """Collects garbage and counts what is left."""
+def measured(generations: int) -> dict[str, Any]:
+    """Collects garbage and counts what is left after some generations: bytes of the heap and of the resident set, None
+    where the system does not tell them; the number of tensors, and of objects by the name of their kind."""
     gc.collect()
     # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
     types = Counter(type(one) for one in gc.get_objects())
     objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
     tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
-    return Memory(generations, heap(), resident(), tensors, objects)
+    sizes = {"heap": heap(), "resident": resident()}
+    return {"generations": generations, **sizes, "tensors": tensors, "objects": objects}
 
 
 class _HeapInfo(ctypes.Structure):
@@ -102,7 +84,7 @@ class _HeapInfo(ctypes.Structure):
 
 
 def heap() -> int | None:
-    """Bytes that are in use on the heap, those of all tensors on the CPU included, or None."""
+    """Bytes that are in use on the heap, those of all tensors on the CPU included, or None without glibc."""
     try:
         info = ctypes.CDLL(None).mallinfo2
     except AttributeError:
@@ -120,25 +102,18 @@ def resident() -> int | None:
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else None
 
 
-def growth(memory: list[Memory], before: dict[str, int]) -> list[str]:
-    """What has grown, in sentences.
-
-    Args:
-        memory: samples after the warm-up.
-        before: the number of objects of each kind before the run.
-    """
+def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> list[str]:
+    """What has grown in the samples after the warm-up, in sentences; `before` has the number of objects of each kind
+    before the run."""
     first, last = memory[0], memory[-1]
     found = [
-        f"{last.objects[name] - n} objects `{name}` are alive after {last.generations} generations although no cache "
-        "is in use: a cache, a thread's stack or a table keeps them."
+        f"{last['objects'][name] - n} objects `{name}` are alive after {last['generations']} generations although no "
+        "cache is in use: a cache, a thread's stack or a table keeps them."
         for name, n in before.items()
-        if last.objects[name] > n
+        if last["objects"][name] > n
     ]
-    if last.tensors > first.tensors + TENSORS:
-        found.append(
-            f"{last.tensors - first.tensors} more tensors are alive after {last.generations} generations than after "
-            f"{first.generations}; {TENSORS} may be."
-        )
+    if last["tensors"] > first["tensors"] + TENSORS:
+        found.append(f"{last['tensors'] - first['tensors']} more tensors are alive at the end; {TENSORS} may be.")
     for name, most in (("heap", HEAP), ("resident", RESIDENT)):
         more = growth_of(memory, name)
         if more is not None and more > most:
@@ -149,9 +124,9 @@ def growth(memory: list[Memory], before: dict[str, int]) -> list[str]:
     return found
 
 
-def growth_of(memory: list[Memory], name: str) -> float | None:
+def growth_of(memory: list[dict[str, Any]], name: str) -> float | None:
     """Bytes by which the median of `heap` or `resident` grows from the first third of samples to the last."""
-    sizes = [getattr(one, name) for one in memory]
+    sizes = [one[name] for one in memory]
     if None in sizes:
         return None
     third = max(1, len(sizes) // 3)
@@ -203,45 +178,25 @@ class Counts:
         self.examples = [*self.examples, *other.examples][:EXAMPLES]
 
 
-@dataclass
 class Phase:
-    """What came of a phase's answers, and the memory meanwhile.
+    """What came of a phase's answers, and the memory meanwhile, from before the first answer on.
 
-    Attributes:
-        counts: of all answers.
-        memory: samples from before the first answer on.
-        warm_up: how many samples are not judged; never less than a quarter of them.
-        start: when it began.
+    Args:
+        warm_up: how many samples of the memory are not judged; never less than a quarter of them.
     """
 
-    counts: Counts = field(default_factory=Counts)
-    memory: list[Memory] = field(default_factory=list)
-    warm_up: int = 1
-    start: float = field(default_factory=time.perf_counter)
+    def __init__(self, warm_up: int = 1) -> None:
+        self.counts, self.warm_up, self.start = Counts(), warm_up, time.perf_counter()
+        self.memory = [measured(0)]
 
     def sample(self) -> None:
         """Measures the memory now."""
         self.memory.append(measured(self.counts.generations))
 
-    @property
-    def settled(self) -> list[Memory]:
-        """The samples after the warm-up."""
-        return self.memory[max(self.warm_up, len(self.memory) // 4) :]
-
-    def told(self) -> dict[str, Any]:
-        """The phase for JSON."""
-        return {
-            "generations": self.counts.generations,
-            **vars(self.counts),
-            "seconds": time.perf_counter() - self.start,
-            **{f"{name}_growth": growth_of(self.settled, name) for name in ("heap", "resident")},
-            "warm_up": len(self.memory) - len(self.settled),
-            "memory": [vars(one) for one in self.memory],
-        }
-
-    def faults(self, name: str, before: dict[str, int]) -> list[str]:
-        """What is wrong, in sentences; `before` has the number of objects before the run."""
-        found, counts = growth(self.settled, before), self.counts
+    def told(self, name: str, before: dict[str, int]) -> tuple[dict[str, Any], list[str]]:
+        """The phase for JSON, and what is wrong, in sentences; `before` has the number of objects before the run."""
+        counts, judged = self.counts, self.memory[max(self.warm_up, len(self.memory) // 4) :]
+        found = growth(judged, before)
         if counts.wrong:
             found.append(
                 f"{counts.wrong} of {counts.generations} answers are not those to the same text alone. "
@@ -249,7 +204,10 @@ class Phase:
             )
         if counts.ties > max(1, TIES * counts.generations):
             found.append(f"{counts.ties} of {counts.generations} answers differ at a tie; {TIES:.1%} may be.")
-        return [f"{name}: {one}" for one in found]
+        told = {"generations": counts.generations, **vars(counts), "seconds": time.perf_counter() - self.start}
+        told |= {f"{size}_growth": growth_of(judged, size) for size in ("heap", "resident")}
+        told |= {"warm_up": len(self.memory) - len(judged), "memory": self.memory}
+        return told, [f"{name}: {one}" for one in found]
 
 
 # ------------------------------------------------------------------------------------------ answers
@@ -296,7 +254,6 @@ def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, 
     phase, known, progress = Phase(), {}, Progress(generations)
     cells = [(subject, kind) for subject in subjects for kind in subject.lives]
     every = max(1, generations // SAMPLES)
-    phase.sample()
     for number in itertools.count():
         plan = Plan(*cells[number % len(cells)], f"{seed}-{number // len(cells)}")
         answers = lived(plan)
@@ -321,7 +278,6 @@ def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed
     phase = Phase(warm_up=1 + len(models))  # each thread makes buffers for each model
     rounds = max(3 * len(models), min(SAMPLES, round(seconds / SHORTEST)))
     progress = Progress(rounds)
-    phase.sample()
     with ThreadPoolExecutor(threads) as pool:  # its threads live on, with whatever is left on their stacks
         for number in range(rounds):
             model = models[number % len(models)]
@@ -350,38 +306,33 @@ def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Rando
 def soak(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs both phases; gives the results for JSON, with what is wrong under `faults`."""
     subjects = soak_lives.subjects(arguments.seed, arguments.adapter)
-    before = measured(0).objects
+    before, results = measured(0)["objects"], dict[str, Any]()
     phase, known = alone(subjects, arguments.generations, arguments.seed)
-    results, found = {"alone": phase.told()}, phase.faults("alone", before)
+    results["alone"], faults = phase.told("alone", before)
     if arguments.minutes > 0:
         phase = together(known, arguments.threads, 60 * arguments.minutes, arguments.seed)
-        results["together"], found = phase.told(), found + phase.faults("together", before)
+        results["together"], more = phase.told("together", before)
+        faults += more
     bounds = {"tensors": TENSORS, "heap": HEAP, "resident": RESIDENT, "ties": TIES, "objects": before}
-    return {"bounds": bounds, **results, "faults": found}
+    return {"bounds": bounds, **results, "faults": faults}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command's arguments."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--output", type=Path, required=True, metavar="FILE")
+def main() -> None:
+    """Runs the soak test and writes its results; exit code 1 if something is wrong."""
+    made = command(__doc__)
     made.add_argument("--adapter", type=Path, metavar="DIR", help="a trained adapter of the embedded base")
     made.add_argument("--generations", type=int, default=10_000, help="of the first phase (default: %(default)s)")
     made.add_argument("--threads", type=int, default=8, help="of the second phase (default: %(default)s)")
     made.add_argument("--minutes", type=float, default=5.0, help="of the second phase (default: %(default)s)")
     made.add_argument("--seed", type=int, default=0)
-    return made
-
-
-def main() -> None:
-    """Runs the soak test and writes its results; exit code 1 if something is wrong."""
-    arguments = parser().parse_args()
+    arguments = made.parse_args()
     # oneDNN keeps a compiled primitive for each shape that it meets, up to 1,024: some MiB in thousands of texts. It
     # reads this variable at its first use.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     torch.set_num_threads(1)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
     results = {**facts(), "settings": settings, **soak(arguments)}
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(arguments.output, results)
     if results["faults"]:
         raise SystemExit("\n".join(results["faults"]))
     print("All answers are right, and memory is flat.", flush=True)

@@ -8,22 +8,20 @@ answer (every text writes), or a reading. The environment is that of `make test-
 
 from __future__ import annotations
 
-import argparse
-import gc
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.vllm_engines import cached_tokens, engine
 from benchmarks.cost.operators import Counted
 from peft_igc.inference.loading import find_base
 
 
 BATCHES = (1, 8, 32)
+METHODS = ("begin", "take", "act")  # of the calculator, which the model calls
 ASKED = "What is {} times {}?"
 SILENT = "Tell me a story about a cat."
 
@@ -38,21 +36,22 @@ class Meter:
 
     def install(self) -> None:
         """Wraps the methods that the model calls; before the engine is made."""
+        from peft_igc.engines.texts import Known
         from peft_igc.engines.vllm.calculator import Calculator
 
-        for name in ("begin", "take_input", "take_output", "act"):
+        for name in METHODS:
             setattr(Calculator, name, self._measured(getattr(Calculator, name), name))
-        decide, write = Calculator._decide, Calculator._write
+        decide, write = Known.decide, Calculator._write
 
-        def decided(calculator: Any, seen: Any, asked: Any, *rest: Any) -> None:
+        def decided(known: Any, texts: Any, asked: Any, *rest: Any) -> Any:
             self.passes[-1]["asked"] = len(asked)
-            decide(calculator, seen, asked, *rest)
+            return decide(known, texts, asked, *rest)
 
         def written(calculator: Any, hidden: Any, residual: Any, found: Any) -> None:
             self.passes[-1]["written"] = len(found)
             write(calculator, hidden, residual, found)
 
-        Calculator._decide, Calculator._write = decided, written  # type: ignore[method-assign]
+        Known.decide, Calculator._write = decided, written  # type: ignore[method-assign]
 
     def _measured(self, method: Callable[..., None], name: str) -> Callable[..., None]:
         def run(calculator: Any, *args: Any) -> None:
@@ -67,7 +66,7 @@ class Meter:
             else:
                 method(calculator, *args)
             mine["seconds"] += time.perf_counter() - begun
-            if name == "take_input":
+            if name == "take":
                 mine["tokens"] = len(args[0])
 
         return run
@@ -75,20 +74,6 @@ class Meter:
     def ended(self, *_: Any) -> None:
         """Hook after the model's pass."""
         self.passes[-1]["whole"] = time.perf_counter() - self._begun
-
-
-def engine(base: str, adapter: str | None) -> Any:
-    """An engine in this process."""
-    from vllm import LLM
-
-    settings = {} if adapter is None else {"additional_config": {"igc": {"adapter": adapter}}}
-    return LLM(base, dtype="float32", max_model_len=512, enforce_eager=True, enable_prefix_caching=False, **settings)
-
-
-def cached_tokens(llm: Any) -> int:
-    """How many tokens fit into the KV cache."""
-    cache = llm.llm_engine.vllm_config.cache_config
-    return cache.num_gpu_blocks * cache.block_size
 
 
 def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[dict[str, float]]:
@@ -105,7 +90,12 @@ def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
     """Medians by batch and kind of pass."""
     meter = Meter()
     meter.install()
-    llm = engine(base, adapter)
+    with engine(adapter, base, enable_prefix_caching=False) as llm:
+        return measured(llm, meter, rounds)
+
+
+def measured(llm: Any, meter: Meter, rounds: int) -> dict[str, Any]:
+    """Medians by batch and kind of pass of an engine."""
     model = llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
     model.register_forward_hook(meter.ended)
     ask(llm, meter, ASKED, 8)  # warm up
@@ -127,8 +117,6 @@ def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
             kind: {name: statistics.median(numbers) for name, numbers in values.items() if numbers}
             for kind, values in cells.items()
         }
-    del llm, model
-    gc.collect()
     return found
 
 
@@ -143,20 +131,17 @@ def kind_of(one: dict[str, float], batch: int) -> str | None:
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--base", default="tiny", help="a folder or hub id")
     parser.add_argument("--adapter", default="tiny", help="its adapter")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     base = str(find_base(args.base))
     found = measure(base, args.adapter, args.rounds)
-    found["tokens"]["without"] = cached_tokens(engine(base, None))
-    args.output.parent.mkdir(parents=True, exist_ok=True)
+    with engine(None, base) as llm:
+        found["tokens"]["without"] = cached_tokens(llm)
     found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
-    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    write(args.output, found)
     print(json.dumps(found, indent=1))
 
 

@@ -15,7 +15,6 @@ there is refused, as it would do no harm because it does nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -26,10 +25,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.common.answer_loop import left_padded
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.inference.decoding import greedy, padding_token, prompt_tokens
+from peft_igc.inference.decoding import greedy, left_padded, padding_token, prompt_tokens
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing
@@ -141,10 +139,9 @@ def measure(model: Any, tokenizer: Any, items: list[Text], prompts: list[str]) -
 
 def main() -> None:
     """Measures adapters and writes the results after each kind."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--adapter", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--base", default=TINY, metavar="DIR", help="(default: %(default)s)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=300, help="texts of each kind (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -158,7 +155,7 @@ def main() -> None:
             found = results["adapters"].setdefault(str(folder.name), {})
             found[kind] = measure(model, tokenizer, items, others)
             print(folder.name, kind, {k: v for k, v in found[kind].items() if k != "examples"}, flush=True)
-            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ other methods, pickles that would run a program. `load_adapter` then loads it on
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import os
@@ -41,7 +40,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import peft_igc
-from benchmarks.common.measuring import Progress, facts
+from benchmarks.common.measuring import Progress, command, facts, write
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.inference.loading import load_adapter
 from peft_igc.text import Vocabulary
@@ -383,14 +382,13 @@ def _clean(model: Any) -> Any:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__, output=False)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     found = run(given.count, given.seed) | facts()
     if given.output is not None:
-        given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write(given.output, found)
     print(json.dumps(found["kinds"], indent=1))
 
 

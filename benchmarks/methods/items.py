@@ -12,11 +12,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_items, bigbench_size, draw_operands
+from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_items, bigbench_size, draw_operands, item_of
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.phrases import BIGBENCH
 from peft_igc.data.wording.wording import HELD_OUT
-from peft_igc.numbers.calculator import evaluate_exactly
 
 
 TRAINED = range(1, 6)  # digits
@@ -42,7 +41,12 @@ def seen(operator: str, digits: int, n: int, seed: int) -> list[Item]:
         group = f"{digits}_digit_{OPERATION_NAMES[operator]}"
         return bigbench_items(group, min(n, bigbench_size(group)), seed)
     rng = random.Random(f"seen/{operator}/{digits}/{seed}")
-    return _distinct(n, lambda: _bigbench(operator, *draw_operands(operator, digits, rng)))
+
+    def make() -> Item:
+        a, b = draw_operands(operator, digits, rng)
+        return item_of(BIGBENCH[operator].format(a=a, b=b), "", (str(a), operator, str(b)))
+
+    return _distinct(n, make)
 
 
 def held_out(operator: str, digits: int, n: int, seed: int) -> list[Item]:
@@ -51,21 +55,9 @@ def held_out(operator: str, digits: int, n: int, seed: int) -> list[Item]:
 
     def make() -> Item:
         a, b = (str(number) for number in draw_operands(operator, digits, rng))
-        return _item(HELD_OUT.request(operator, a, b, rng, Mixture()).text, operator, a, b)
+        return item_of(HELD_OUT.request(operator, a, b, rng, Mixture()).text, "", (a, operator, b))
 
     return _distinct(n, make)
-
-
-def _bigbench(operator: str, a: int, b: int) -> Item:
-    return _item(BIGBENCH[operator].format(a=a, b=b), operator, str(a), str(b))
-
-
-def _item(prompt: str, operator: str, a: str, b: str) -> Item:
-    """An item with its operand columns, which serve training (to leave it out) and gates."""
-    result = evaluate_exactly(operator, a, b)
-    assert isinstance(result, str), (prompt, result)
-    columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
-    return {"prompt": prompt, "target": result, **columns}
 
 
 def _distinct(n: int, make: Any) -> list[Item]:

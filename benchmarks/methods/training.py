@@ -22,7 +22,6 @@ from benchmarks.accuracy.ablations import LORA, SEARCH_SEED, attached, best_rate
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, training_rows
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
 from peft_igc.data.columns import COLUMNS
-from peft_igc.data.dataset import Shuffled
 from peft_igc.inference import loading
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.trainer.labels import CUT, WHOLE
@@ -90,8 +89,7 @@ def settings_of(trains: str | None, steps: int, batch_size: int, rows: int) -> D
 
 def training_set(excluded: list[Any], seed: int, rows: int) -> list[dict[str, Any]]:
     """The rows of all methods."""
-    drawn = training_rows(excluded, seed, settings_of("tokens", 1, 1, rows))
-    return drawn.rows
+    return training_rows(excluded, dataclasses.replace(settings_of("tokens", 1, 1, rows), seed=seed))
 
 
 def written_out(rows: list[dict[str, Any]], form: Form, tokenizer: Any) -> list[dict[str, Any]]:
@@ -122,11 +120,11 @@ def wanted_tokens(form: Form, item: dict[str, Any], tokenizer: Any) -> int:
     return sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text, _ in pieces)
 
 
-def fresh(kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any]:
+def fresh(kind: Kind, settings: DemoSettings) -> tuple[Any, Any]:
     """The embedded base with what a method trains."""
     base, tokenizer = loading.tiny_base()
     base.requires_grad_(False)
-    set_seed(seed)
+    set_seed(settings.seed)
     if kind.trains is None:
         return base, tokenizer
     return attached(LORA if kind.trains == LORA else "igc", base, tokenizer, settings), tokenizer
@@ -165,18 +163,18 @@ def trained(
         short = settings_of(kind.trains, budget.search_steps, budget.batch_size, budget.rows)
 
         def exact_match(rate: float) -> float:
-            return one_training(name, SEARCH_SEED, rate, short, rows, check)[2]["checks"][-1]["exact_match"]
+            searching = dataclasses.replace(short, seed=SEARCH_SEED)
+            return one_training(name, rate, searching, rows, check)[2]["checks"][-1]["exact_match"]
 
         search = {"steps": budget.search_steps, **best_rate(RATES[kind.trains], exact_match)}
         rate = search["chosen"]
-    model, tokenizer, told = one_training(name, seed, rate, settings, rows, check)
+    model, tokenizer, told = one_training(name, rate, dataclasses.replace(settings, seed=seed), rows, check)
     told |= {"learning_rate": rate or settings.learning_rate, "search": search}
     return _ready(model, kind), tokenizer, told
 
 
 def one_training(
     name: str,
-    seed: int,
     rate: float | None,
     settings: DemoSettings,
     rows: Callable[[int], list[dict[str, Any]]],
@@ -186,12 +184,11 @@ def one_training(
     kind = KINDS[name]
     if rate is not None:
         settings = dataclasses.replace(with_rate(LORA, settings, rate), writing_every=1)
-    model, tokenizer = fresh(kind, settings, seed)
-    stream = Shuffled(rows(seed), seed)
+    model, tokenizer, made = *fresh(kind, settings), rows(settings.seed)
     if kind.form != DIRECT:
-        stream = Shuffled(written_out(rows(seed), kind.form, tokenizer), seed)
-    title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
-    told = fitted(title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer))
+        made = written_out(made, kind.form, tokenizer)
+    title = f"{name}, seed {settings.seed}" + ("" if rate is None else f", rate {rate:g}")
+    told = fitted(title, model, tokenizer, made, settings, lambda: check(name, model, tokenizer))
     return model, tokenizer, told
 
 

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
+from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label_expression
 from ..data.exact_values import NotAnExpression
 from ..mappings.decisions import said_at
-from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.calculator import NO_ARITHMETIC
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason
@@ -81,24 +81,17 @@ class Converted(NamedTuple):
     report: Report
 
 
-def convert(
-    rows: Iterable[Mapping[str, Any]],
-    tokenizer: Any,
-    config: IGCConfig,
-    question: str = "question",
-    answer: str = "answer",
-) -> Converted:
+def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig) -> Converted:
     """Converts rows with calculator annotations to training rows.
 
     The anchor at which the assistant's turn begins is labelled `"none"`, because no number is due there.
 
     Args:
-        rows: Rows with a question and an answer. Other fields are dropped.
+        rows: Rows with a `question`, the user's message, and an `answer`, the assistant's with its annotations. Other
+            fields are dropped.
         tokenizer: The fast tokenizer of the training, with its chat template.
         config: The adapter's config, with an anchor rule within texts, as set by
             `from_tokenizer(..., anchors=[..., "="])`.
-        question: Name of the field with the user's message.
-        answer: Name of the field with the assistant's message and its annotations.
 
     Raises:
         TypeError: A row or a field has another type.
@@ -108,10 +101,10 @@ def convert(
     made: list[dict[str, Any]] = []
     for index, row in enumerate(rows):
         where = f"row {index}"
-        asked, annotated = _text(row, question, where), _text(row, answer, where)
+        asked, annotated = _text(row, "question", where), _text(row, "answer", where)
         solution, marks = read_marks(annotated, config)
         if not solution:
-            raise ValueError(f"{where}: `{answer}` is empty without its marks: got {annotated!r}. Leave the row out.")
+            raise ValueError(f"{where}: `answer` is empty without its marks: got {annotated!r}. Leave the row out.")
         report.rows_in += 1
         if not _are_right(marks, report, where):
             continue
@@ -135,8 +128,8 @@ def _text(row: Any, name: str, where: str) -> str:
         return text
     got = f"{row if text is None else text!r}"
     raise (ValueError if isinstance(row, Mapping) and isinstance(text, str | None) else TypeError)(
-        f"{where}: the field `{name}` must be a string that is not empty, got {got:.200}. Leave the row out, or pass "
-        "the names of the fields as `question=...` and `answer=...`."
+        f"{where}: the field `{name}` must be a string that is not empty, got {got:.200}. Leave the row out, or name "
+        "its fields `question` and `answer`."
     )
 
 
@@ -203,23 +196,19 @@ class _Chats:
         at = find_anchors(ids, valid, labels, self.config)  # [1, A]
         since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
         inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
-        places = [place for place in at[0].tolist() if place >= 0]
-        spans = row["offset_mapping"]
-        stretches = [text[spans[s][0] : spans[p][1]] for s, p in zip(since, places, strict=False)]
-        reads = [[one.digits for one in integers(part) if one.digits is not None] for part in stretches]
-        values: list[str | None] = [None] * len(places)
-        reasons = [Reason.NO_EXPRESSION] * len(places)
-        if self.config.has_vocabulary and places:
-            known, limits, tokens = self.config.vocabulary, Limits.of(self.config), row["input_ids"]
-            said = [said_at(known, tokens, place, start, limits) for place, start in zip(places, since, strict=False)]
-            values, reasons = [one.value for one in said], [one.reason for one in said]
-        anchors = []
-        for place, read, value, reason in zip(places, reads, values, reasons, strict=True):
-            start, end = (at - begin for at in spans[place])
+        spans, tokens, anchors = row["offset_mapping"], row["input_ids"], []
+        for place, start in zip(at[0].tolist(), since, strict=True):
+            if place < 0:
+                continue
+            read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
+            value, reason = None, Reason.NO_EXPRESSION
+            if self.config.has_vocabulary:
+                said = said_at(self.config.vocabulary, tokens, place, start, Limits.of(self.config))
+                value, reason = said.value, said.reason
             is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
-            anchors.append(
-                _Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read), value, reason)
-            )
+            begins, ends = (at - begin for at in spans[place])
+            numbers = Counter(str(int(plain(number))) for number in read)
+            anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))
         return anchors
 
 
@@ -307,9 +296,7 @@ def _in_words(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
         return "unknown operator"
     if Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
         return "operand not in the text"
-    result = label(sign, (a, b), Limits.of(config))
-    if isinstance(result, Status):
-        return sign, [a, b], result.name.lower(), None
-    if Fraction(result) == Fraction(str(mark.stated)):
-        return sign, [a, b], result, None
-    return "another result"  # the calculator rounds, but the text does not
+    result = columns_of(sign, (a, b), Limits.of(config))["igc_result"]
+    if has_number(result) and Fraction(result) != Fraction(str(mark.stated)):
+        return "another result"  # the calculator rounds, but the text does not
+    return sign, [a, b], result, None

@@ -6,12 +6,13 @@ Each candidate calculation is tried as a note in front of the last message befor
 candidate whose note gives the lowest loss of the answer (`answer_loss`) is kept if that loss is lower by `margin` than
 both the loss without a note and the loss with the note without its result (`58 * 36 is. `).
 The method cannot find out that a row asks for no arithmetic: a row without annotation is not supervised, and never
-labelled `"none"`. Nothing is trained.
+labelled `"none"`. Number words, and what `text.literals` does not understand, are no numbers. Nothing is trained.
 Try it: `peft-igc annotate --help`, `pytest tests/annotation/test_self_annotation.py`
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import Counter
@@ -20,13 +21,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.columns import COLUMNS
+from ..data.columns import COLUMNS, columns_of, has_number
 from ..inference.decoding import eval_mode
+from ..text.literals import numbers as numbers_in
+from ..text.values import Limits
 from .answer_loss import ScoredRow, answer_losses, read_row
-from .candidates import Calculation, by_pattern, numbers_of
 
 
-__all__ = ["Annotated", "Report", "Settings", "annotate", "report_path", "write"]
+__all__ = [
+    "Annotated",
+    "Calculation",
+    "Report",
+    "Settings",
+    "annotate",
+    "by_pattern",
+    "numbers_of",
+    "report_path",
+    "write",
+]
 
 NOTE, CALL = "{a} {operator} {b} is {result}. ", "{a} {operator} {b} is. "  # with and without the result
 EXAMPLES = 10  # rows that a report shows
@@ -94,13 +106,47 @@ class Annotated(NamedTuple):
     report: Report
 
 
+class Calculation(NamedTuple):
+    """Two canonical numbers in the calculator's order, and their result."""
+
+    operator: str
+    a: str
+    b: str
+    result: str
+
+
+def numbers_of(text: str) -> list[str]:
+    """The integers of a text in their order, canonical: without separators and leading zeros, with their sign."""
+    understood = [(one.value, text[slice(*one.span)]) for one in numbers_in(text) if one.value is not None]
+    return [str(value) for value, written in understood if written.replace(",", "").isdecimal()]
+
+
+def by_pattern(numbers: Sequence[str], num_digits: int, refused: Counter[str]) -> list[Calculation]:
+    """All exact calculations of two of the numbers; sums and products in the text's order only.
+
+    Args:
+        numbers: As `numbers_of` gives them.
+        num_digits: The longest operand and result.
+        refused: Counts the others by reason: the calculator's status, or `"repeated"`.
+    """
+    made: list[Calculation] = []
+    for a, b in itertools.combinations(numbers, 2):
+        for operator, x, y in (("+", a, b), ("-", a, b), ("-", b, a), ("*", a, b), ("/", a, b), ("/", b, a)):
+            result = columns_of(operator, (x, y), Limits(num_digits, num_digits))["igc_result"]
+            if not has_number(result):
+                refused[result] += 1
+            elif (calculation := Calculation(operator, x, y, result)) in made:
+                refused["repeated"] += 1
+            else:
+                made.append(calculation)
+    return made
+
+
 class _Choice(NamedTuple):
-    """The best candidate of a row, with mean losses in nats per token."""
+    """The best candidate of a row, and the mean losses of the answer in nats per token."""
 
     calculation: Calculation
-    with_result: float
-    without_note: float
-    without_result: float | None  # None: not scored, because the candidate was rejected before
+    losses: dict[str, float | None]  # `without_result` is None where the candidate was rejected before
     kept: bool
 
 
@@ -126,6 +172,7 @@ def annotate(
         ValueError: A row has another form, or has operand columns; or the tokenizer has no chat template.
     """
     settings, given = settings or Settings(), [dict(row) for row in rows]
+    size = settings.batch_size
     if not given:
         raise ValueError("There are no rows to annotate. Check the file with the rows.")
     for index, row in enumerate(given):
@@ -134,12 +181,11 @@ def annotate(
     parts = [read_row(row, f"row {index}") for index, row in enumerate(given)]
     if not tokenizer.chat_template and any(not isinstance(part.context, str) for part in parts):
         raise ValueError("The tokenizer has no chat template, but rows hold messages. Set `tokenizer.chat_template`.")
-    report = Report(rows=len(given))
-    chosen: list[_Choice | None] = []
-    scorer = _Scorer(model, tokenizer, settings, report)
+    report, chosen = Report(rows=len(given)), list[_Choice | None]()
     with eval_mode(model):
-        for start in range(0, len(parts), settings.batch_size):
-            chosen += scorer.choose(parts[start : start + settings.batch_size])
+        for start in range(0, len(parts), size):
+            batch = parts[start : start + size]
+            chosen += _choose(batch, lambda tried: answer_losses(model, tokenizer, tried, size), settings, report)
             if progress is not None:
                 progress(len(chosen), len(parts))
     found = [choice.calculation if choice is not None and choice.kept else None for choice in chosen]
@@ -149,54 +195,49 @@ def annotate(
     return Annotated(made, report)
 
 
-class _Scorer:
-    """Scores the candidates of rows, and counts their outcomes in the report."""
+def _choose(
+    rows: Sequence[ScoredRow],
+    losses_of: Callable[[list[tuple[ScoredRow, str]]], list[Any]],
+    settings: Settings,
+    report: Report,
+) -> list[_Choice | None]:
+    """The best candidate of each row, or None without candidates; counts the outcomes in the report."""
+    candidates = [_candidates(row, settings, report) for row in rows]
+    tried = [(at, one) for at, found in enumerate(candidates) for one in (None, *found) if found]
+    notes = [(rows[at], "" if one is None else NOTE.format_map(one._asdict())) for at, one in tried]
+    losses = dict(zip(tried, losses_of(notes), strict=True))
+    best: dict[int, Calculation] = {}
+    for at, found in enumerate(candidates):
+        fit = [one for one in found if losses[at, one] is not None and losses[at, None] is not None]
+        report.rejected["text too long for the model"] += len(found) - len(fit)
+        report.rejected["another one was better"] += max(len(fit) - 1, 0)
+        if fit:
+            best[at] = min(fit, key=lambda one: losses[at, one])
+    # The third text is scored only for candidates that pass the first comparison.
+    hopeful = [at for at, one in best.items() if losses[at, None] - losses[at, one] >= settings.margin]
+    calls = [(rows[at], CALL.format_map(best[at]._asdict())) for at in hopeful]
+    without = dict(zip(hopeful, losses_of(calls), strict=True))
+    chosen: list[_Choice | None] = [None] * len(rows)
+    for at, one in best.items():
+        lowest, call = losses[at, one], without.get(at)
+        kept = call is not None and call - lowest >= settings.margin
+        of_texts = {"with_result": lowest, "without_note": losses[at, None], "without_result": call}
+        chosen[at] = _Choice(one, of_texts, kept)
+        if not kept:
+            missed = "margin missed without a note" if call is None else "margin missed without the result"
+            report.rejected[missed] += 1
+    return chosen
 
-    def __init__(self, model: Any, tokenizer: Any, settings: Settings, report: Report) -> None:
-        self.model, self.tokenizer, self.settings, self.report = model, tokenizer, settings, report
 
-    def choose(self, rows: Sequence[ScoredRow]) -> list[_Choice | None]:
-        """The best candidate of each row, or None without candidates."""
-        rejected, margin = self.report.rejected, self.settings.margin
-        candidates = self._candidates(rows)
-        tried = [(at, one) for at, found in enumerate(candidates) for one in (None, *found) if found]
-        notes = [(rows[at], "" if one is None else NOTE.format_map(one._asdict())) for at, one in tried]
-        losses = dict(zip(tried, self._losses(notes), strict=True))
-        best: dict[int, Calculation] = {}
-        for at, found in enumerate(candidates):
-            self.report.rows_without_candidates += not found
-            fit = [one for one in found if losses[at, one] is not None and losses[at, None] is not None]
-            rejected["text too long for the model"] += len(found) - len(fit)
-            rejected["another one was better"] += max(len(fit) - 1, 0)
-            if fit:
-                best[at] = min(fit, key=lambda one: losses[at, one])
-        # The third text is scored only for candidates that pass the first comparison.
-        hopeful = [at for at, one in best.items() if losses[at, None] - losses[at, one] >= margin]
-        calls = [(rows[at], CALL.format_map(best[at]._asdict())) for at in hopeful]
-        without = dict(zip(hopeful, self._losses(calls), strict=True))
-        chosen: list[_Choice | None] = [None] * len(rows)
-        for at, one in best.items():
-            lowest, bare, call = losses[at, one], losses[at, None], without.get(at)
-            kept = call is not None and call - lowest >= margin
-            chosen[at] = _Choice(one, lowest, bare, call, kept)
-            if not kept:
-                rejected["margin missed without a note" if call is None else "margin missed without the result"] += 1
-        return chosen
-
-    def _losses(self, tried: list[tuple[ScoredRow, str]]) -> list[Any]:
-        """A loss per row and note, or None if the text is too long."""
-        return answer_losses(self.model, self.tokenizer, tried, self.settings.batch_size)
-
-    def _candidates(self, rows: Sequence[ScoredRow]) -> list[list[Calculation]]:
-        """The candidates of each row."""
-        report, most, made = self.report, self.settings.max_numbers, []
-        for row in rows:
-            refused, numbers = Counter[str](), numbers_of(row.text)
-            made.append(by_pattern(numbers[-most:], self.settings.num_digits, refused))
-            report.candidates += len(made[-1]) + refused.total()
-            report.rejected += refused
-            report.rows_with_more_numbers += len(numbers) > most
-        return made
+def _candidates(row: ScoredRow, settings: Settings, report: Report) -> list[Calculation]:
+    """The candidates of a row, counted in the report."""
+    refused, numbers = Counter[str](), numbers_of(row.text)
+    found = by_pattern(numbers[-settings.max_numbers :], settings.num_digits, refused)
+    report.candidates += len(found) + refused.total()
+    report.rejected += refused
+    report.rows_with_more_numbers += len(numbers) > settings.max_numbers
+    report.rows_without_candidates += not found
+    return found
 
 
 def _columns(calculation: Calculation | None) -> dict[str, Any]:
@@ -212,10 +253,9 @@ def _example(row: ScoredRow, choice: _Choice | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"prompt": row.text, "answer": row.answer, "annotation": None}
     if choice is None:
         return shown
-    one = choice.calculation
-    tried = f"{one.a} {one.operator} {one.b} = {one.result}"
-    losses = {name: getattr(choice, name) for name in ("with_result", "without_note", "without_result")}
-    return shown | {"annotation": tried if choice.kept else None, "best_candidate": tried, "nats_per_token": losses}
+    tried = "{a} {operator} {b} = {result}".format_map(choice.calculation._asdict())
+    annotation = tried if choice.kept else None
+    return shown | {"annotation": annotation, "best_candidate": tried, "nats_per_token": choice.losses}
 
 
 def report_path(output: Path) -> Path:

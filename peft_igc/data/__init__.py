@@ -1,12 +1,12 @@
 """Training and test rows: operand columns, generated arithmetic, BIG-bench.
 
-* `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
+* `columns`: the operand columns of a dataset, checked and encoded as tensors.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
 * `functions`: rows for functions of given numbers, such as sums of lists.
-* `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
+* `bigbench`: the BIG-bench arithmetic task, generated.
 * `writing_rows`: rows that train the writing alone.
-* `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
+* `dataset`: any rows as a `datasets.Dataset`, and what they teach; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
 and no tokenizer. Start with `columns`.
@@ -14,8 +14,8 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 """
 
 from .arithmetic import ArithmeticRows, Row
-from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
-from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
+from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, parse_question
+from .dataset import shuffled, to_dataset, to_iterable_dataset
 from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
@@ -26,15 +26,13 @@ __all__ = [
     "ArithmeticRows",
     "Mixture",
     "Row",
-    "Shuffled",
     "bigbench_items",
     "bigbench_size",
     "bigbench_test_set",
-    "igc_features",
-    "load_bigbench",
     "parse_question",
     "read_items",
     "read_rows",
+    "shuffled",
     "to_dataset",
     "to_iterable_dataset",
 ]

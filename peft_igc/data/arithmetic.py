@@ -2,37 +2,35 @@
 
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
 texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. Expressions
-of more than two numbers have `igc_expression` instead of operands. Operands come from `operands`, the texts
-from a wording, either the few templates of `templates.FEW` or the hundreds of `wording.TRAINING`. No tokenizer,
-no dataset library (`dataset`), no row with several anchors (`chats`).
-Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
+of more than two numbers have `igc_expression` instead of operands. Operands come from `operands`, the texts from a
+wording, either the few templates of `wording.FEW` or the hundreds of `wording.TRAINING`. No tokenizer, no dataset
+library (`dataset`). Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
 """
 
 import hashlib
 import itertools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.calculator import NO_ARITHMETIC
 from ..text.pieces import CONTROL
-from ..text.rounding import Rounding
 from ..text.values import Limits
 from .bigbench import parse_question
-from .columns import EXPRESSION, EXPRESSION_COLUMN, label
-from .exact_values import NotAnExpression, Worked, expression_in, work_out, written
+from .columns import EXPRESSION, EXPRESSION_COLUMN, columns_of, has_number
+from .exact_values import NotAnExpression, StepLabel, expression_in, label_expression
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
-from .wording.phrases import UNABLE
-from .wording.templates import FEW, Templates
-from .wording.wording import Wording, answer, cue
+from .wording.phrases import OPERATOR_WORDS, UNABLE
+from .wording.wording import FEW, Wording, answer, cue
 
 
-__all__ = ["ArithmeticRows", "Row"]
+__all__ = ["ArithmeticRows", "Row", "conversation"]
 
 Row = dict[str, Any]
+_Made = tuple[str, str | None, Row]  # prompt, completion and columns; without a completion it is the result
 
 # Shares of the kinds of expressions; those of two integers are read by the network, too. With decimals they have a
 # result more often.
@@ -41,9 +39,16 @@ _WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "perce
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
 _LONGEST = 20  # digits of the long numbers in texts by many hands
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of")
-_SILENT = ("none", "unsupported", "look-alike")
 
 _REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct rows counts as exhausted
+
+
+def conversation(prompt: str, completion: str | None, columns: Row) -> Row:
+    """A conversational row; without a completion it is the result, or a fixed sentence where there is no number."""
+    result = columns["igc_result"]
+    completion = completion or (result if has_number(result) else UNABLE)
+    messages = {"prompt": [{"role": "user", "content": prompt}]}
+    return {**messages, "completion": [{"role": "assistant", "content": completion}], **columns}
 
 
 class ArithmeticRows:
@@ -56,24 +61,21 @@ class ArithmeticRows:
 
     Args:
         seed: Seed of the stream.
-        max_digits: Length of the longest ordinary operand; at most `num_digits`.
-        num_digits: D, the length of the longest operand that the adapter reads.
-        result_digits: R, the length of the longest result that it writes; longer ones are labelled as overflow. None:
-            `num_digits`.
-        operations: Symbols, each drawn equally often.
-        rounding: As in `IGCConfig`; with `"floor"` and `"trunc"` a fifth of the divisions leave a remainder.
+        max_digits: Length of the longest ordinary operand; at most D, the length of the longest that is read.
+        num_digits: D, without `limits`.
+        limits: Of the numbers, the operations and the results, as `Limits.of(config)`; each operation is drawn equally
+            often. Results of more digits are labelled as overflow, and half of the rows with an overflow have such
+            results. With more than two operands, arithmetic of the kind `unsupported` that is read by rule has its
+            expression and its value; else all of it is labelled `"none"`. Without decimals hardly any are drawn, and
+            they are labelled as inexact. If divisions are rounded to integers, a fifth of them leave a remainder.
+            None: two integers of `num_digits` digits, and results as long as these are.
         mixture: Fractions of the kinds of rows.
         exclude: Test items whose (first operand, operator, second operand) must not occur. Items with two one-digit
             operands are exempt: those subtasks contain all pairs.
         conversational: Prompts and completions are messages for a chat template, or else plain strings (the
             completion with a leading space).
-        wording: Draws the texts: `templates.FEW`, a `Templates` of your own, or `wording.TRAINING`.
+        wording: Draws the texts: `wording.FEW` or `wording.TRAINING`.
         distinct: Skip rows whose prompt has occurred before. The stream then stores eight bytes per row.
-        max_operands: Numbers of an expression that the adapter reads by rule, as in `IGCConfig` with the token
-            interface. Arithmetic of the kind `unsupported` that is read so has its expression and its value. 2: none
-            is, and all of it is labelled `"none"`.
-        decimals: Whether results with decimal places are written, as in `IGCConfig`. Without it hardly any are drawn,
-            and they are labelled as inexact.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -86,29 +88,24 @@ class ArithmeticRows:
         *,
         max_digits: int = 5,
         num_digits: int = 10,
-        result_digits: int | None = None,
-        operations: Sequence[str] = ("+", "-", "*", "/"),
-        rounding: str = "refuse",
+        limits: Limits | None = None,
         mixture: Mixture | None = None,
         exclude: Iterable[Mapping[str, Any]] = (),
         conversational: bool = True,
-        wording: Wording | Templates = FEW,
+        wording: Wording = FEW,
         distinct: bool = False,
-        max_operands: int = 2,
-        decimals: bool = False,
     ) -> None:
         mixture = mixture or Mixture()
-        if not 1 <= max_digits <= num_digits:
+        self.limits = limits or Limits(num_digits, num_digits, 2, decimals=False)
+        if not 1 <= max_digits <= self.limits.digits:
             raise ValueError(
-                f"`max_digits={max_digits}` must be in 1..`num_digits={num_digits}`. Use `Mixture(overflow=...)` for "
-                "longer operands."
+                f"`max_digits={max_digits}` must be in 1..`num_digits={self.limits.digits}`. Use "
+                "`Mixture(overflow=...)` for longer operands."
             )
-        if not operations:
-            raise ValueError("`operations` is empty: name at least one symbol.")
-        if missing := [symbol for symbol in operations if symbol not in wording.operations]:
+        if not set() < set(self.limits.operations) <= set(OPERATOR_WORDS):
             raise ValueError(
-                f"The wording has no phrasings for {missing}: pass "
-                f"`wording=Templates({{{missing[0]!r}: [...], ...}})` of `peft_igc.data.wording`."
+                f"`operations={self.limits.operations}` must be some of `+`, `-`, `*` and `/`, for which there are "
+                "texts. Functions have rows of their own (`data.functions`)."
             )
         if unused := [name for name in wording.lacks if getattr(mixture, name)]:
             raise ValueError(
@@ -117,24 +114,19 @@ class ArithmeticRows:
             )
         self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
         self.conversational = conversational
-        self.num_digits, self.max_operands = num_digits, max_operands
-        self.result_digits = num_digits if result_digits is None else result_digits
-        self.operations = tuple(operations)
-        rounds = Rounding.of(rounding)
-        self.limits = Limits(num_digits, self.result_digits, max_operands, self.operations, decimals, rounds)
         self.excluded = _calculations(exclude)
         self.operands = Operands(max_digits, self.limits, mixture, self.excluded)
-        self._kinds = self._thresholds(result_digits is not None)
+        self._kinds = self._thresholds(limits is not None)
 
     @property
     def has_expressions(self) -> bool:
         """Whether rows have the column `igc_expression`."""
         mixture = self.mixture
-        return self.max_operands > 2 and mixture.expressions + mixture.unsupported + mixture.by_hand > 0
+        return self.limits.operands > 2 and mixture.expressions + mixture.unsupported + mixture.by_hand > 0
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
-        mixture, divides = self.mixture, "/" in self.operations
+        mixture, divides = self.mixture, "/" in self.limits.operations
         long_results = mixture.overflow / 2 if refuse_results and self.operands.overflowing() else 0.0
         parts = {
             "none": mixture.none,
@@ -143,30 +135,26 @@ class ArithmeticRows:
             "undefined": mixture.undefined if divides else 0.0,
             "inexact": mixture.inexact if divides and self.limits.rounding.division == "exact" else 0.0,
             "unsupported": mixture.unsupported,
-            "expression": mixture.expressions if set("+-*/") <= set(self.operations) else 0.0,
+            "expression": mixture.expressions if set("+-*/") <= set(self.limits.operations) else 0.0,
             "look-alike": mixture.look_alikes,
             "by hand": mixture.by_hand,
         }
         return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
 
     def __iter__(self) -> Iterator[Row]:
-        rng = random.Random(f"ArithmeticRows/{self.seed}")
-        if not self.distinct:
-            while True:
-                yield self._row(rng)
-        seen: set[bytes] = set()
-        while True:
-            for _ in range(_REPEATS):
-                row = self._row(rng)
-                if (key := hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()) not in seen:
-                    break
-            else:
-                raise ValueError(
-                    f"No distinct row is left after {len(seen):,}: the last {_REPEATS:,} were repeats. Take fewer, or "
-                    "raise `max_digits`."
-                )
-            seen.add(key)
-            yield row
+        rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
+        while repeats < _REPEATS:
+            row = self._row(rng)
+            if self.distinct:
+                key = hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()
+                repeats = repeats + 1 if key in seen else 0
+                seen.add(key)
+            if not repeats:
+                yield row
+        raise ValueError(
+            f"No distinct row is left after {len(seen):,}: the last {_REPEATS:,} were repeats. Take fewer, or raise "
+            "`max_digits`."
+        )
 
     def take(self, n: int) -> list[Row]:
         """The first `n` rows of the stream."""
@@ -174,140 +162,125 @@ class ArithmeticRows:
 
     def _row(self, rng: random.Random) -> Row:
         """One row of a kind drawn from the mixture."""
-        wording, draw = self.wording, rng.random()
+        draw = rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
-        system = self._system(wording, rng) if wording.system_first else None
-        if kind == "expression" and isinstance(wording, Wording):
-            prompt, completion, columns = self._expression(wording, rng)
-        elif kind == "by hand" and isinstance(wording, Wording):
-            prompt, completion, columns = self._by_hand(wording, rng)
-        elif kind in _SILENT:
-            prompt, completion, columns = self._silent(kind, wording, rng)
+        system = self._system(rng) if self.wording.system_first else None
+        if kind == "expression":
+            prompt, completion, columns = self._expression(rng)
+        elif kind == "by hand":
+            prompt, completion, columns = self._by_hand(rng)
+        elif kind in ("none", "unsupported", "look-alike"):
+            prompt, completion, columns = self._silent(kind, rng)
         else:
-            prompt, completion, columns = self._request(kind, wording, system, rng)
+            prompt, completion, columns = self._request(kind, system, rng)
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
-        if not wording.system_first:
-            system = self._system(wording, rng)
+        if not self.wording.system_first:
+            system = self._system(rng)
+        row = conversation(prompt, completion, columns)
         if not self.conversational:
-            return {"prompt": prompt, "completion": f" {completion}", **columns}
-        messages = [{"role": "user", "content": prompt}]
+            return row | {"prompt": prompt, "completion": f" {row['completion'][0]['content']}"}
         if system is not None:
-            messages.insert(0, {"role": "system", "content": system})
-        return {"prompt": messages, "completion": [{"role": "assistant", "content": completion}], **columns}
+            row["prompt"].insert(0, {"role": "system", "content": system})
+        return row
 
-    def _request(
-        self, kind: str, wording: Wording | Templates, system: str | None, rng: random.Random
-    ) -> tuple[str, str, Row]:
-        """Prompt, completion and columns of a row that asks for a calculation."""
-        mixture = self.mixture
+    def _request(self, kind: str, system: str | None, rng: random.Random) -> _Made:
+        """A row that asks for a calculation."""
+        mixture, wording = self.mixture, self.wording
         operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
-        result = label(operator, (a, b), self.limits)
+        columns = columns_of(operator, (a, b), self.limits)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
-        typed = text.text if bigbench else wording.typed(text.text, rng, mixture)
-        around = wording.in_context(typed, rng, mixture)
-        if isinstance(result, Status):
-            completion, result = UNABLE, result.name.lower()
-        else:
-            completion = result
-            if wording.in_sentence(around, system, rng, mixture):
-                around = cue(around, rng)
-                completion = answer(operator, a, b, result, text.thing, rng)
-        return around, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
+        around = self._around(text.text, rng, typed=not bigbench)
+        if not has_number(columns["igc_result"]) or not wording.in_sentence(around, system, rng, mixture):
+            return around, None, columns
+        around = cue(around, rng)
+        return around, answer(operator, a, b, columns["igc_result"], text.thing, rng), columns
 
-    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[str, str, Row]:
-        """Prompt, completion and columns of a row that asks for no calculation, or for an unsupported one."""
-        if kind == "look-alike" and isinstance(wording, Wording):
+    def _silent(self, kind: str, rng: random.Random) -> _Made:
+        """A row that asks for no calculation, or for an unsupported one."""
+        wording, mixture = self.wording, self.mixture
+        if kind == "look-alike":
             text = wording.look_alike(rng)
         else:
-            text = wording.without_calculation(kind, lambda: str(self.operands.short(rng)), rng, self.mixture)
-        # What is to be copied stays as it is.
-        typed = text.text if text.kind == "copying" else wording.typed(text.text, rng, self.mixture)
-        around = wording.in_context(typed, rng, self.mixture)
-        return around, *self._unasked(around, text.completion, reads=kind == "unsupported")
+            numbers = [str(self.operands.short(rng)) for _ in range(wording.numbers)]
+            draw = wording.plain_text if kind == "none" else wording.unsupported_request
+            text = draw(numbers, rng, mixture)
+        around = self._around(text.text, rng, typed=text.kind != "copying")  # what is copied stays as it is
+        return self._unasked(around, text.completion, reads=kind == "unsupported")
 
-    def _unasked(self, prompt: str, completion: str, reads: bool) -> tuple[str, Row]:
-        """Completion and columns of a text that asks for no pair; `reads`: unless rules read an expression there."""
-        if reads and self.max_operands > 2:
-            read = self._read(prompt)
-            if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
-                return self._columns(*read)
-        return completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+    def _unasked(self, prompt: str, completion: str, reads: bool) -> _Made:
+        """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
+        read = self._read(prompt) if reads and self.limits.operands > 2 else None
+        if read is not None and read.operator == EXPRESSION:  # of a pair, the network decides whether it is asked for
+            return prompt, None, self._columns(read)
+        return prompt, completion, columns_of(NO_ARITHMETIC, (), self.limits)
 
-    def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
-        """Prompt, completion and columns of a row with a text from a file."""
-        mixture = self.mixture
-        numbers: dict[str, Any] = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
-        numbers |= {"max_digits": self.operands.max_digits, "longest": min(_LONGEST, self.num_digits)}
+    def _by_hand(self, rng: random.Random) -> _Made:
+        """A row with a text from a file."""
+        longest = min(_LONGEST, self.limits.digits)
         while True:
-            text = handwritten.draw(wording.texts, rng, **numbers)
-            operands = text.operands
+            text, operator, operands = handwritten.draw(
+                self.wording.texts, rng, self.mixture, self.operands.max_digits, longest
+            )
             if operands is None:
-                around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
-                return around, *self._unasked(around, UNABLE, reads=True)
-            a, b = operands
-            if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
-                break
-        result = label(text.operator, (a, b), self.limits)
-        shown = result.name.lower() if isinstance(result, Status) else result
-        around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
-        columns = {"igc_operator": text.operator, "igc_operands": [a, b], "igc_result": shown}
-        return around, UNABLE if isinstance(result, Status) else result, columns
+                return self._unasked(self._around(text, rng), UNABLE, reads=True)
+            key = (int(operands[0]), operator, int(operands[1]))
+            if operator in self.limits.operations and key not in self.excluded:
+                return self._around(text, rng), None, columns_of(operator, operands, self.limits)
 
-    def _read(self, prompt: str, system: str = "") -> tuple[str, Worked] | None:
+    def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
+        """A text as it is typed, and with other text around it."""
+        text = self.wording.typed(text, rng, self.mixture) if typed else text
+        return self.wording.in_context(text, rng, self.mixture)
+
+    def _read(self, prompt: str, system: str = "") -> StepLabel | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
         if not _SYMBOLS.search(prompt):  # most prompts, and a search is a thousand times as fast
             return None
         text = f"{CONTROL}{system}{CONTROL}{prompt}{CONTROL}{CONTROL}" if self.conversational else prompt
         expression = expression_in(text, self.limits)
         try:
-            return None if expression is None else (expression, work_out(expression, self.limits))
+            return None if expression is None else label_expression(expression, self.limits)
         except NotAnExpression:
             return None
 
-    def _columns(self, expression: str, worked: Worked) -> tuple[str, Row]:
-        """Completion and columns of a row with an expression that was worked out."""
-        result = worked.status.name.lower() if worked.value is None else written(worked.value)
-        columns: Row = {"igc_operator": EXPRESSION, "igc_operands": None, "igc_result": result}
-        if worked.pair is not None:
-            operator, *operands = worked.pair
-            columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-        if self.has_expressions:
-            columns[EXPRESSION_COLUMN] = expression
-        return UNABLE if worked.value is None else result, columns
+    def _columns(self, step: StepLabel) -> Row:
+        """The columns of an expression."""
+        operands, result = step.operands and list(step.operands), step.result or step.status.name.lower()
+        columns = {"igc_operator": step.operator, "igc_operands": operands, "igc_result": result}
+        return columns | ({EXPRESSION_COLUMN: step.expression} if self.has_expressions else {})
 
-    def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
-        """Prompt, completion and columns of a row with an expression in symbols."""
+    def _expression(self, rng: random.Random) -> _Made:
+        """A row with an expression in symbols."""
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
-        if self.max_operands == 2:
+        if self.limits.operands == 2:
             kinds = {"two": 1.0}
         while True:
             kind = rng.choices(tuple(kinds), tuple(kinds.values()))[0]
-            drawn = symbol_expressions.draw(kind, self.operands.max_digits, rng)
+            shown, expression = symbol_expressions.draw(kind, self.operands.max_digits, rng)
             try:
-                worked = work_out(drawn.expression, self.limits)
+                step = label_expression(expression, self.limits)
             except NotAnExpression:  # too many numbers
                 continue
-            if worked.value is None and rng.random() >= _REFUSED:
+            if step.result is None and rng.random() >= _REFUSED:
                 continue
-            pair = worked.pair
-            if pair is not None and (int(pair[1]), pair[0], int(pair[2])) in self.excluded:
+            if step.operands and (int(step.operands[0]), step.operator, int(step.operands[1])) in self.excluded:
                 continue
-            prompt = wording.typed(wording.expression(drawn.text, rng), rng, self.mixture)
-            around = wording.in_context(prompt, rng, self.mixture)
-            if pair is not None and kind == "two":  # the network reads it, whatever is around it
-                return around, *self._columns(drawn.expression, worked)
+            prompt = self.wording.typed(self.wording.expression(shown, rng), rng, self.mixture)
+            around = self.wording.in_context(prompt, rng, self.mixture)
+            if step.operands and kind == "two":  # the network reads it, whatever is around it
+                return around, None, self._columns(step)
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
-            for text in dict.fromkeys((around, prompt, drawn.text)):
+            for text in dict.fromkeys((around, prompt, shown)):
                 read = self._read(text)
-                if read is not None and (read[1].value, read[1].status) == (worked.value, worked.status):
-                    return text, *self._columns(drawn.expression, worked)
+                if read is not None and (read.result, read.status) == (step.result, step.status):
+                    return text, None, self._columns(step)
 
-    def _system(self, wording: Wording | Templates, rng: random.Random) -> str | None:
+    def _system(self, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""
-        return wording.system(rng) if self.conversational and rng.random() < self.mixture.system else None
+        return self.wording.system(rng) if self.conversational and rng.random() < self.mixture.system else None
 
 
 def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, str, int]]:

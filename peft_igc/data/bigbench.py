@@ -1,7 +1,7 @@
-"""The BIG-bench arithmetic task: items generated in its exact form, and a reader for the real files.
+"""The BIG-bench arithmetic task: items generated in its exact form.
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
-`bigbench_items` and `bigbench_test_set` generate items, `load_bigbench` reads them from files or a hub. An item is a
+`bigbench_items` and `bigbench_test_set` generate items. An item is a
 row `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`; the operand columns serve to leave
 its calculation out of training, and no evaluation shows them to a model. Nothing is evaluated here.
 Try it: `pytest tests/data/test_bigbench.py`.
@@ -12,11 +12,8 @@ dividend of 1..9. Chosen here: both operands of +, -, * have exactly n digits (0
 dividend is uniform, and so is the divisor among its divisors.
 """
 
-import json
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..numbers.calculator import evaluate_exactly
@@ -30,7 +27,7 @@ __all__ = [
     "bigbench_size",
     "bigbench_test_set",
     "draw_operands",
-    "load_bigbench",
+    "item_of",
     "parse_question",
     "random_divisor",
 ]
@@ -39,7 +36,6 @@ OPERATION_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "
 _PHRASES = {word: symbol for symbol, word in OPERATOR_WORDS.items()}
 _QUESTION = re.compile(rf"What is (-?[0-9]+) ({'|'.join(_PHRASES)}) (-?[0-9]+)\?")
 _SMALL_PRIMES = tuple(p for p in range(2, 1000) if all(p % q for q in range(2, int(p**0.5) + 1)))
-_READERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}  # of `datasets`, by suffix
 
 # Number of digits and operator of each group.
 _GROUPS = {f"{n}_digit_{name}": (n, symbol) for symbol, name in OPERATION_NAMES.items() for n in range(1, 6)}
@@ -79,7 +75,7 @@ def bigbench_items(group: str, n: int, seed: int = 0) -> list[dict[str, Any]]:
     pairs: dict[tuple[int, int], None] = {}
     while len(pairs) < n:
         pairs[draw_operands(operator, digits, rng)] = None
-    return [_item(BIGBENCH[operator].format(a=a, b=b), group, (str(a), operator, str(b))) for a, b in pairs]
+    return [item_of(BIGBENCH[operator].format(a=a, b=b), group, (str(a), operator, str(b))) for a, b in pairs]
 
 
 def bigbench_test_set(per_group: int = 200, seed: int = 0) -> list[dict[str, Any]]:
@@ -125,12 +121,12 @@ def random_divisor(number: int, rng: random.Random) -> int:
     return divisor * rest if rest > 1 and rng.random() < 0.5 else divisor
 
 
-def _item(prompt: str, group: str, question: tuple[str, str, str], target: str | None = None) -> dict[str, Any]:
-    """An item with its operand columns; a target that is not given is calculated."""
+def item_of(prompt: str, group: str, question: tuple[str, str, str]) -> dict[str, Any]:
+    """An item with its operand columns and its target."""
     a, operator, b = question
-    result = evaluate_exactly(operator, a, b) if target is None else target
+    result = evaluate_exactly(operator, a, b)
     assert isinstance(result, str), question
-    columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result.strip()}
+    columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
     return {"prompt": prompt, "target": result, "group": group, **columns}
 
 
@@ -144,115 +140,3 @@ def parse_question(prompt: str) -> tuple[str, str, str] | None:
         return None
     a, phrase, b = found[0]
     return a, _PHRASES[phrase], b
-
-
-def load_bigbench(path_or_hub_id: str | Path, *, config: str | None = None) -> list[dict[str, Any]]:
-    """Reads the real task, or any task in one of its file formats.
-
-    Args:
-        path_or_hub_id: A `task.json`; a folder with one, or with one per subtask
-            (`arithmetic/1_digit_addition/task.json`); a `.jsonl` or `.parquet` file, or a folder of such files,
-            with the columns of the hub datasets (`inputs`, `targets`); or a dataset id on the hub.
-        config: The hub dataset's configuration. None: `arithmetic_zero_shot` for `hails/bigbench`, else
-            `arithmetic`.
-
-    Returns:
-        Items `{"prompt", "target", "group"}` with unchanged prompts. The group is the subtask's folder, else that of
-        the question's operation and digits, else the task's name. Items with a BIG-bench question also have the
-        operand columns, so that training can leave their calculations out.
-
-    Raises:
-        FileNotFoundError: A path that does not exist.
-        ValueError: Data in another format, an item without exactly one target, or no items; names file and item.
-    """
-    path = Path(path_or_hub_id)
-    if path.is_file() and path.suffix == ".json":
-        items = _from_task_files([path])
-    elif path.is_dir() and (files := sorted([*path.glob("task.json"), *path.glob("*/task.json")])):
-        items = _from_task_files(files)
-    else:
-        items = _from_rows(_load_rows(path_or_hub_id, config), str(path_or_hub_id))
-    if not items:
-        raise ValueError(f"`{path_or_hub_id}` holds no items. Check that the download is complete.")
-    return items
-
-
-def _from_task_files(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The items of task files, in the order of the files."""
-    items = []
-    for file in files:
-        try:
-            task = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:  # bad JSON or bad UTF-8
-            raise ValueError(f"`{file}` is not valid JSON: {error}. Download it again.") from error
-        examples = task.get("examples") if isinstance(task, dict) else None
-        if not isinstance(examples, list):
-            raise ValueError(f'`{file}` has no list "examples", so it is not a BIG-bench task in JSON format.')
-        folder = file.parent.name
-        name = folder if folder in _GROUPS else str(task.get("name", folder))
-        for index, example in enumerate(examples):
-            where = f"`{file}`, example {index}"
-            if not isinstance(example, dict) or not isinstance(example.get("input"), str):
-                raise ValueError(f'{where}: expected an object with a string "input", got {example!r}.')
-            target = example["target"] if "target" in example else _best(example.get("target_scores"), where)
-            items.append(_checked(example["input"], target, name, where))
-    return items
-
-
-def _load_rows(path_or_hub_id: str | Path, config: str | None) -> Iterable[Mapping[str, Any]]:
-    """Rows of a file, a folder or a hub dataset: of the split "default", or of all splits if there is none."""
-    from datasets import load_dataset
-
-    path = Path(path_or_hub_id)
-    if path.is_file():
-        if path.suffix not in _READERS:
-            raise ValueError(f"`{path}` has an unknown suffix: expected one of {', '.join(_READERS)}.")
-        splits = load_dataset(_READERS[path.suffix], data_files=str(path))
-    elif path.is_dir():
-        splits = load_dataset(str(path))
-    elif path.is_absolute() or str(path_or_hub_id).startswith(".") or len(path.parts) > 2 or path.suffix in _READERS:
-        raise FileNotFoundError(f"`{path}` does not exist. Pass a task.json, its folder, or an id on the hub.")
-    else:
-        name = str(path_or_hub_id)
-        default = "arithmetic_zero_shot" if name == "hails/bigbench" else "arithmetic"
-        splits = load_dataset(name, config or default)
-    return splits["default"] if "default" in splits else (row for split in splits.values() for row in split)
-
-
-def _from_rows(rows: Iterable[Mapping[str, Any]], source: str) -> list[dict[str, Any]]:
-    """Items of rows with the columns of the hub datasets."""
-    items = []
-    for index, row in enumerate(rows):
-        where = f"`{source}`, row {index}"
-        if not isinstance(row.get("inputs"), str) or "targets" not in row:
-            raise ValueError(f'{where}: expected the columns "inputs" and "targets", got {sorted(row)}.')
-        target = row["targets"]
-        if not target and row.get("multiple_choice_targets"):
-            scores = row["multiple_choice_scores"]
-            target = _best(dict(zip(row["multiple_choice_targets"], scores, strict=True)), where)
-        items.append(_checked(row["inputs"], target, Path(source).name, where))
-    return items
-
-
-def _best(scores: Any, where: str) -> str:
-    """The choice with the highest score; no other may share it."""
-    if not isinstance(scores, dict) or not scores:
-        raise ValueError(f'{where}: expected a "target" or a "target_scores" with choices, got {scores!r}.')
-    best = [choice for choice, score in scores.items() if score == max(scores.values())]
-    if len(best) != 1:
-        raise ValueError(f"{where}: {len(best)} choices share the highest score, so there is no single target.")
-    return best[0]
-
-
-def _checked(prompt: str, target: Any, name: str, where: str) -> dict[str, Any]:
-    """An item with its group, and with operand columns if it is a BIG-bench question."""
-    targets = [target] if isinstance(target, str) else target
-    if not isinstance(targets, list) or len(targets) != 1 or not isinstance(targets[0], str):
-        raise ValueError(f"{where}: exact match needs exactly one target string, got {target!r}.")
-    question = parse_question(prompt)
-    if question is None:
-        return {"prompt": prompt, "target": targets[0], "group": name}
-    a, operator, b = question
-    digits = max(len(number.lstrip("-")) for number in (a, b))
-    group = name if name in _GROUPS else f"{digits}_digit_{OPERATION_NAMES[operator]}"
-    return _item(prompt, group, question, targets[0])

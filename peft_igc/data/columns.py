@@ -10,7 +10,6 @@ Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,8 +21,8 @@ from ..numbers.digits import PAD, classes, parse_number
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
-from ..text.values import Limits, finished
-from .exact_values import STATUSES, NotAnExpression, work_out, written
+from ..text.values import Limits, finished, written
+from .exact_values import EXPRESSION, STATUSES, NotAnExpression, StepLabel, label_expression
 
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "COLUMNS",
     "EXPRESSION",
     "EXPRESSION_COLUMN",
+    "NO_ARITHMETIC",
     "REFUSALS",
     "ROW_COLUMN",
     "UNSUPERVISED",
@@ -38,7 +38,9 @@ __all__ = [
     "WrongType",
     "canonical",
     "check_columns",
+    "columns_of",
     "encode_steps",
+    "has_number",
     "label",
     "label_expression",
     "supervised_rows",
@@ -48,7 +50,6 @@ COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
 ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, line 17"; made by `peft-igc sft`
-EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
@@ -57,27 +58,6 @@ REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.U
 
 class WrongType(TypeError, ValueError):
     """A value of an operand column has a wrong type: a fault in the data, as a wrong value is."""
-
-
-@dataclass(frozen=True)
-class StepLabel:
-    """The ground truth of one anchor.
-
-    Args:
-        operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
-            what it is); or None (unknown: not supervised).
-        operands: Canonical numbers, two in the calculator's order or any of a function in that of the text, or None
-            without an arithmetic operator.
-        result: The canonical result, or None if `status` is not OK.
-        status: The calculator's status for these operands.
-        expression: The step's expression, if it was given as one.
-    """
-
-    operator: str | None
-    operands: tuple[str, ...] | None
-    result: str | None
-    status: Status
-    expression: str | None = None
 
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
@@ -105,19 +85,19 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
     return exact
 
 
-def label_expression(text: str, limits: Limits) -> StepLabel:
-    """The ground truth of a step whose expression is `text`.
+def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
+    """The operand columns of a calculation with canonical numbers, or of a text with the operator `"none"`."""
+    if operator == NO_ARITHMETIC:
+        return dict(zip(COLUMNS, (operator, None, None), strict=True))
+    result = label(operator, operands, limits)
+    shown = result.name.lower() if isinstance(result, Status) else result
+    return dict(zip(COLUMNS, (operator, list(operands), shown), strict=True))
 
-    One operation on two integers has the label that its operands have in `igc_operands`, so that the reading learns
-    to point at them. Of all others the reading learns only that a calculation is asked for.
 
-    Raises:
-        NotAnExpression: The text is not in the grammar, or beyond the configuration.
-    """
-    worked = work_out(text, limits)
-    result = None if worked.value is None else written(worked.value)
-    operator, operands = (EXPRESSION, None) if worked.pair is None else (worked.pair[0], worked.pair[1:])
-    return StepLabel(operator, operands, result, worked.status, text)
+def has_number(result: Any) -> bool:
+    """Whether a result, or at least one in a list of results, is a number."""
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
 
 
 def supervised_rows(dataset: Any) -> list[int]:
@@ -177,13 +157,9 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
     """One anchor's entries, in the order of `ALL_COLUMNS`, as a `StepLabel`."""
     operator, operands, result, expression = entry
     if expression is not None:
-        return _check_expression(operator, operands, result, expression, limits, where)
-    if operator == EXPRESSION:
-        raise ValueError(
-            f'{where}: `igc_operator` is "{EXPRESSION}" but `{EXPRESSION_COLUMN}` is None. Give the expression as a '
-            'string such as "(3 + 4) * 2", or set `igc_operator` to "none" or None.'
-        )
-    if operator is None or operator == NO_ARITHMETIC:
+        found = _check_expression(operator, operands, expression, limits, where)
+        source, said = f"`{EXPRESSION_COLUMN}`", expression
+    elif operator is None or operator == NO_ARITHMETIC:
         for name, value in (("igc_operands", operands), ("igc_result", result)):
             if value is not None:
                 raise ValueError(
@@ -191,28 +167,25 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
                     f"`{name}` to None."
                 )
         return _UNKNOWN if operator is None else _NONE
-    _check_operator(operator, limits.operations, where)
-    numbers = _check_operands(operator, operands, where)
-    expected = label(operator, numbers, limits)
-    given = expected if result is None else _parse_result(result, where, operator in FUNCTIONS)
-    if given is not Status.OVERFLOW or result is None:  # only an explicit "overflow" trains the refusal
-        for number in numbers:
-            _check_fits(number, limits.digits, where)
-    if given != expected:
-        correct = _described(expected, limits.result_digits)
+    else:
+        found, source = _check_calculation(operator, operands, result, limits, where), "its operands"
+        numbers = found.operands or ()
         said = f"{operator}({', '.join(numbers)})" if operator in FUNCTIONS else f" {operator} ".join(numbers)
+    if result is not None and not _is_result(result, found, where):
+        correct = f"is {found.result}" if found.result is not None else f'is "{found.status.name.lower()}"'
+        if found.status is Status.OVERFLOW:
+            correct = (
+                f'has more than `result_digits={limits.result_digits}` digits: write "overflow", or set '
+                "`IGCConfig(result_digits=...)`"
+            )
         raise ValueError(
-            f"{where}: `igc_result` {result!r} contradicts its operands: {said} {correct}. Correct the result or the "
-            "operands; the minuend or the dividend comes first."
+            f"{where}: `igc_result` {result!r} contradicts {source}: {said} {correct}. Correct one of them; the "
+            "minuend or the dividend comes first."
         )
-    if isinstance(expected, Status):
-        return StepLabel(operator, numbers, None, expected)
-    return StepLabel(operator, numbers, expected, Status.OK)
+    return found
 
 
-def _check_expression(
-    operator: Any, operands: Any, result: Any, expression: Any, limits: Limits, where: str
-) -> StepLabel:
+def _check_expression(operator: Any, operands: Any, expression: Any, limits: Limits, where: str) -> StepLabel:
     """The label of a step that is given as an expression; other columns must say the same or nothing."""
     if not isinstance(expression, str):
         raise WrongType(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
@@ -230,34 +203,44 @@ def _check_expression(
                 f"{where}: `igc_operator` {operator!r} and `igc_operands` {operands!r} contradict "
                 f"`{EXPRESSION_COLUMN}` {expression!r}. Leave them out: the expression says it all."
             )
-    if result is not None and not _is_result(result, found, where):
-        correct = _described(found.result or found.status, limits.result_digits)
-        raise ValueError(
-            f"{where}: `igc_result` {result!r} contradicts `{EXPRESSION_COLUMN}`: {expression} {correct}. Correct one "
-            "of them."
-        )
     return found
 
 
-def _is_result(result: Any, found: StepLabel, where: str) -> bool:
-    """Whether `igc_result` is the value or the status of an expression."""
-    if isinstance(result, str) and result in REFUSALS:
-        return REFUSALS[result] == found.status
-    if isinstance(result, str) and _DECIMAL.fullmatch(result):
-        return found.result is not None and Fraction(result) == Fraction(found.result)
-    return canonical(result, "igc_result", where) == found.result
-
-
-def _check_operator(operator: Any, operations: Sequence[str], where: str) -> None:
-    """Refuses an operator that the configuration does not have."""
+def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits, where: str) -> StepLabel:
+    """The label of a step that is given by operator and operands."""
+    if operator == EXPRESSION:
+        raise ValueError(
+            f'{where}: `igc_operator` is "{EXPRESSION}" but `{EXPRESSION_COLUMN}` is None. Give the expression as a '
+            'string such as "(3 + 4) * 2", or set `igc_operator` to "none" or None.'
+        )
     if not isinstance(operator, str):
         raise WrongType(f"{where}: `igc_operator` must be a string or None, got {operator!r}.")
-    if operator not in operations:
-        known = ", ".join(repr(symbol) for symbol in (*operations, NO_ARITHMETIC))
+    if operator not in limits.operations:
+        known = ", ".join(repr(symbol) for symbol in (*limits.operations, NO_ARITHMETIC))
         raise ValueError(
             f"{where}: `igc_operator` {operator!r} is unknown: this configuration has {known}. Use one of these, or "
             "extend `IGCConfig(operations=...)`."
         )
+    numbers = _check_operands(operator, operands, where)
+    longest = max(numbers, key=_size)
+    if _size(longest) > limits.digits and result != "overflow":  # only this trains the refusal
+        raise ValueError(
+            f"{where}: the operand {longest} has {_size(longest)} digits, but `num_digits={limits.digits}`. Set "
+            f"`IGCConfig(num_digits={_size(longest)})` or more, or set `igc_result` to "
+            '"overflow" to train the refusal.'
+        )
+    expected = label(operator, numbers, limits)
+    if isinstance(expected, Status):
+        return StepLabel(operator, numbers, None, expected)
+    return StepLabel(operator, numbers, expected, Status.OK)
+
+
+def _is_result(result: Any, found: StepLabel, where: str) -> bool:
+    """Whether `igc_result` is the value or the status of a step."""
+    if isinstance(result, str) and result in REFUSALS:
+        return REFUSALS[result] == found.status
+    decimals = found.expression is not None or found.operator in FUNCTIONS
+    return canonical(result, "igc_result", where, decimals) == found.result
 
 
 def _check_operands(operator: str, operands: Any, where: str) -> tuple[str, ...]:
@@ -298,36 +281,9 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
     return f"-{digits}" if sign else digits
 
 
-def _parse_result(result: Any, where: str, decimals: bool) -> str | Status:
-    """`igc_result` as a canonical number or a status."""
-    if isinstance(result, str) and result in REFUSALS:
-        return REFUSALS[result]
-    return canonical(result, "igc_result", where, decimals)
-
-
 def _size(number: str) -> int:
     """The number of digits of a canonical number."""
     return len(number.lstrip("-").replace(".", ""))
-
-
-def _check_fits(number: str, num_digits: int, where: str) -> None:
-    """Refuses an operand longer than the calculator's slots."""
-    size = _size(number)
-    if size > num_digits:
-        raise ValueError(
-            f"{where}: the operand {number} has {size} digits, but `num_digits={num_digits}`. Set "
-            f'`IGCConfig(num_digits={size})` or more, or set `igc_result` to "overflow" to train the refusal.'
-        )
-
-
-def _described(expected: str | Status, result_digits: int) -> str:
-    """The calculator's result, for an error message."""
-    if expected is Status.OVERFLOW:
-        return (
-            f'has more than `result_digits={result_digits}` digits: write "overflow", or set '
-            "`IGCConfig(result_digits=...)`"
-        )
-    return f'is "{expected.name.lower()}"' if isinstance(expected, Status) else f"is {expected}"
 
 
 def encode_steps(
@@ -351,33 +307,28 @@ def encode_steps(
     count = len(operations)  # K
     indices: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
     indices |= {symbol: k for k, symbol in enumerate(operations)}
-    slots = max([2, *(len(step.operands or ()) for steps in rows for step in steps)])  # S
-    filled = [[*steps, *[_UNKNOWN] * (shape[1] - len(steps))] for steps in rows]
+    steps = {(b, a): step for b, row in enumerate(rows) for a, step in enumerate(row)}
+    slots = max([2, *(len(step.operands or ()) for step in steps.values())])  # S
     tensors = {
-        "igc_operator": _integers([[indices[step.operator] for step in steps] for steps in filled], shape),
+        "igc_operator": torch.full(shape, UNSUPERVISED),
         "igc_operands": torch.full((*shape, slots, num_digits + 1), PAD),
         "igc_signs": torch.zeros(*shape, slots, dtype=torch.int64),
         "igc_result": torch.full((*shape, result_digits), PAD),
         "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
-        "igc_result_status": _integers([[int(step.status) for step in steps] for steps in filled], shape),
-        "igc_result_scale": _integers([[_places(step.result) for step in steps] for steps in filled], shape),
+        "igc_result_status": torch.full(shape, int(Status.NONE)),
+        "igc_result_scale": torch.zeros(shape, dtype=torch.int64),
     }
-    # One tensor of all operands and one of all results: one per number would take longer than a step.
-    steps = [((b, a), step) for b, row in enumerate(rows) for a, step in enumerate(row)]
+    # One assignment for all operands and one for all results: one per number would take longer than a step.
     operands: dict[tuple[int, ...], str] = {
-        (*at, slot): text for at, step in steps for slot, text in enumerate(step.operands or ())
+        (*at, slot): one for at, step in steps.items() for slot, one in enumerate(step.operands or ())
     }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
-    results: dict[tuple[int, ...], str] = {
-        at: _without_point(step.result) for at, step in steps if step.result is not None
-    }
-    _put(tensors["igc_result"], tensors["igc_result_sign"], results)
+    results = {at: step.result for at, step in steps.items() if step.result is not None}
+    _put(tensors["igc_result"], tensors["igc_result_sign"], {at: _without_point(one) for at, one in results.items()})
+    _set(tensors["igc_operator"], {at: indices[step.operator] for at, step in steps.items()})
+    _set(tensors["igc_result_status"], {at: int(step.status) for at, step in steps.items()})
+    _set(tensors["igc_result_scale"], {at: len(one.partition(".")[2]) for at, one in results.items()})
     return tensors
-
-
-def _places(number: str | None) -> int:
-    """How many digits of a canonical number are after its point."""
-    return 0 if number is None else len(number.partition(".")[2])
 
 
 def _without_point(number: str) -> str:
@@ -386,16 +337,14 @@ def _without_point(number: str) -> str:
     return "-" * number.startswith("-") + digits
 
 
-def _integers(values: list[list[int]], shape: tuple[int, int]) -> Tensor:
-    """[B, A] int64, also for an empty batch."""
-    return torch.tensor(values, dtype=torch.int64).view(shape)
-
-
 def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) -> None:
     """Writes numbers, keyed by index, into digits [..., width] and signs [...]; longer numbers are truncated."""
-    if not numbers:
-        return
     width = digits.shape[-1]
-    index = torch.tensor(list(numbers)).unbind(-1)  # one [N] tensor per dimension
-    digits[index] = torch.tensor([classes(number.lstrip("-"), width) for number in numbers.values()])
-    signs[index] = torch.tensor([int(number.startswith("-")) for number in numbers.values()])
+    _set(digits, {at: classes(number.lstrip("-"), width) for at, number in numbers.items()})
+    _set(signs, {at: int(number.startswith("-")) for at, number in numbers.items()})
+
+
+def _set(tensor: Tensor, values: Mapping[tuple[int, ...], Any]) -> None:
+    """Writes values, keyed by index."""
+    if values:
+        tensor[torch.tensor(list(values)).unbind(-1)] = torch.tensor(list(values.values()))

@@ -1,47 +1,36 @@
 """Exact values of expressions that are written as text: `igc_expression` of a row, and what the generator draws.
 
-In: a text such as `(3 + 4) * 2.5`, without words around it. Out: a `Worked`: its value as a fraction, or the status of
-a calculation that has none, by the grammar of `text`. `expression_in` is the other way round: the expression that is
+In: a text such as `(3 + 4) * 2.5`, without words around it. Out: a `StepLabel`: its value, or the status of a
+calculation that has none, by the grammar of `text`. `expression_in` is the other way round: the expression that is
 read at the end of a text with words, as such a text. Try it: `pytest tests/data/test_exact_values.py`
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from ..numbers.calculator import Status
-from ..text.grammar import ITEMS_PER_OPERAND, evaluate
+from ..text.grammar import CLOSING, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
-from ..text.refusals import Reason, Refused
-from ..text.values import Item, Limits, Value, finished, spelled, written
+from ..text.refusals import REASON_TEXTS, Reason, Refused
+from ..text.values import Item, Limits, Reduction, Value, finished, spelled, written
 
 
-__all__ = ["STATUSES", "NotAnExpression", "Worked", "expression_in", "items_of", "work_out", "written"]
+__all__ = ["EXPRESSION", "STATUSES", "NotAnExpression", "StepLabel", "expression_in", "items_of", "label_expression"]
 
+EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 LONGEST_TEXT = 2000  # characters
 
 _GLYPHS = {"×": "*", "·": "*", "÷": "/", "\u2212": "-", "**": "^"}
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+"
 _PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
-_PAIR = re.compile(r"([-+(]*)n(\)*)([-+*/])([-+(]*)n(\)*)")
 _NEEDED = {"^": "*", "of": "*", "%": "/"}
 STATUSES = {
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
     Reason.UNDEFINED: Status.UNDEFINED,
-}
-_WHY = {
-    Reason.TOO_LONG: "it has more than {items} numbers, signs and brackets",
-    Reason.EXPONENT: "it has an exponent that is no integer of at least 0",
-    Reason.PERCENT_SUM: "it adds a percentage to a number, or subtracts one, which has two meanings",
-    Reason.UNBALANCED: "`{at}` has no bracket of its shape that belongs to it",
-    Reason.NOT_UNDERSTOOD: "`{at}` has not as many arguments",
-    Reason.NO_VALUE: "`{at}` has no exact value",
-    Reason.FAILED: "`{at}` raised an error",
-    Reason.NOT_RATIONAL: "`{at}` gave no finite rational number",
-    Reason.TIMED_OUT: "`{at}` took too long",
 }
 
 
@@ -49,20 +38,25 @@ class NotAnExpression(ValueError):
     """A text is not in the grammar; the message says why, and is the end of a sentence about the text."""
 
 
-class Worked(NamedTuple):
-    """An expression that was worked out.
+@dataclass(frozen=True)
+class StepLabel:
+    """The ground truth of one anchor.
 
-    Attributes:
-        value: Its value; None unless the status is OK.
-        status: OK, OVERFLOW, UNDEFINED or INEXACT.
-        pair: Operator and operands in canonical form, if it is one operation on two integers; else None.
-        numbers: How many numbers it has.
+    Args:
+        operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
+            what it is); or None (unknown: not supervised).
+        operands: Canonical numbers, two in the calculator's order or any of a function in that of the text, or None
+            without an arithmetic operator.
+        result: The canonical result, or None if `status` is not OK.
+        status: The calculator's status for these operands.
+        expression: The step's expression, if it was given as one.
     """
 
-    value: Fraction | None
+    operator: str | None
+    operands: tuple[str, ...] | None
+    result: str | None
     status: Status
-    pair: tuple[str, str, str] | None
-    numbers: int
+    expression: str | None = None
 
 
 def expression_in(text: str, limits: Limits) -> str | None:
@@ -78,43 +72,39 @@ def expression_in(text: str, limits: Limits) -> str | None:
     return spelled(found.items)
 
 
-def work_out(text: str, limits: Limits) -> Worked:
-    """The exact value of an expression.
+def label_expression(text: str, limits: Limits) -> StepLabel:
+    """The ground truth of a step whose expression is `text`.
+
+    One operation on two integers has the label that its operands have in `igc_operands`, so that the reading learns
+    to point at them. Of all others the reading learns only that a calculation is asked for.
 
     Raises:
         NotAnExpression: The text is not in the grammar, has fewer than two or more than `max_operands` numbers, needs
             an operation that is not configured, adds a percentage to a number, or has an exponent that is no integer
             of at least 0.
     """
-    items = items_of(text)
-    numbers = sum(item.kind == "number" for item in items)
-    if numbers > limits.operands:
-        raise NotAnExpression(f"it has {numbers} numbers, but `max_operands={limits.operands}`")
+    items, steps = items_of(text), list[Reduction]()
+    numbers = [item.name for item in items if item.kind == "number"]
     for item in items:
         operation = _NEEDED.get(item.kind, item.kind)
         if operation in "+-*/" and operation not in limits.operations:
             raise NotAnExpression(f"`{item.kind}` needs the operation `{operation}`, which is not in `operations`")
-    value, status = None, Status.OK
+    result, status = None, Status.OK
     try:
-        found = evaluate(items, limits, [])
+        found = evaluate(items, limits, steps)
         if found.sum:
             raise NotAnExpression("its value is a percentage, which no column has")
-        value = found.value
-        _check_numbers(items, limits)
-        value = finished(value, limits)[0]
+        if any(sum(map(str.isdigit, number)) > limits.digits for number in numbers):
+            raise Refused(Reason.OVERFLOW)
+        result = written(finished(found.value, limits)[0])
     except Refused as refused:
         if refused.reason not in STATUSES:
-            raise NotAnExpression(_why(refused, text, items, limits)) from None
-        value, status = None, STATUSES[refused.reason]
-    if numbers < 2 and not any(item.kind == "call" for item in items):
+            at = text[slice(*refused.culprit)] if refused.culprit else text[-20:]
+            raise NotAnExpression(f"{REASON_TEXTS[refused.reason]}, at `{at}`") from None
+        status = STATUSES[refused.reason]
+    if len(numbers) < 2 and not any(item.kind == "call" for item in items):
         raise NotAnExpression("it has no two numbers")
-    return Worked(value, status, _pair(items), numbers)
-
-
-def _check_numbers(items: Sequence[Item], limits: Limits) -> None:
-    """Refuses a number of more digits than are kept."""
-    if any(sum(map(str.isdigit, item.name)) > limits.digits for item in items if item.kind == "number"):
-        raise Refused(Reason.OVERFLOW)
+    return StepLabel(*_pair(items, steps), result, status, text)
 
 
 def items_of(text: str) -> list[Item]:
@@ -139,42 +129,14 @@ def items_of(text: str) -> list[Item]:
     return items
 
 
-def _why(refused: Refused, text: str, items: Sequence[Item], limits: Limits) -> str:
-    """Why a text is no expression."""
-    at = "" if refused.culprit is None else text[slice(*refused.culprit)]
-    if refused.reason is not Reason.MALFORMED:
-        return _WHY[refused.reason].format(at=at, items=ITEMS_PER_OPERAND * limits.operands)
-    if refused.culprit is None:
-        return "a number is missing at its end"
-    before = [item for item in items if item.span[1] <= refused.culprit[0]]
-    if at == "of":
-        return "`of` does not come after a per cent sign"
-    if not before or before[-1].kind not in ("number", "%", ")", "]", "}"):
-        return f"a number is missing before `{at}`"
-    return f"`{at}` is not expected after `{text[: before[-1].span[1]][-20:].strip()}`"
-
-
-def _pair(items: Sequence[Item]) -> tuple[str, str, str] | None:
-    """Operator and operands of an expression that is one operation on two integers with signs."""
+def _pair(items: Sequence[Item], steps: Sequence[Reduction]) -> tuple[str, tuple[str, str] | None]:
+    """Operator and operands, if the expression is one operation on two integers with signs."""
     numbers = [item.name for item in items if item.kind == "number"]
-    kinds = "".join("n" if item.kind == "number" else item.plain for item in items)
-    while kinds.startswith("(") and _encloses(kinds):
-        kinds = kinds[1:-1]
-    match = _PAIR.fullmatch(kinds)
-    if match is None or "." in "".join(numbers):
-        return None
-    before, after, operator, other, last = match.groups()
-    if before.count("(") != len(after) or other.count("(") != len(last):
-        return None
-    a, b = (int(number) * (-1) ** signs.count("-") for number, signs in zip(numbers, (before, other), strict=True))
-    return operator, str(a), str(b)
-
-
-def _encloses(kinds: str) -> bool:
-    """Whether the bracket at the beginning is closed at the end."""
-    depth = 0
-    for at, kind in enumerate(kinds):
-        depth += (kind == "(") - (kind == ")")
-        if depth == 0:
-            return at == len(kinds) - 1
-    return False
+    if len(numbers) != 2 or len(steps) != 1 or "." in "".join(numbers):
+        return EXPRESSION, None
+    (step,) = steps
+    around = {item.kind for item in items if not step.span[0] <= item.span[0] < step.span[1]}
+    if step.symbol not in "+-*/" or any(item.kind == "%" for item in items) or around - {*CLOSING, *CLOSING.values()}:
+        return EXPRESSION, None
+    a, b = step.operands
+    return step.symbol, (str(a), str(b))

@@ -13,11 +13,12 @@ import gzip
 import io
 import json
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 
-__all__ = ["read_items", "read_prompts", "read_rows"]
+__all__ = ["read_items", "read_prompts", "read_rows", "write_rows"]
 
 _FIELDS = ("prompt", "target", "group")
 
@@ -57,6 +58,12 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
     return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
 
 
+def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSON lines, and makes the folder."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
 def read_prompts(path: str | Path) -> list[str]:
     """Prompts from a file: a text file with one prompt per line, or one that `read_items` or `read_rows` can read.
 
@@ -71,19 +78,15 @@ def read_prompts(path: str | Path) -> list[str]:
     if name.endswith(".csv"):
         return [item["prompt"] for item in read_items(path)]
     if name.endswith((".jsonl", ".json")):
-        rows = read_rows(path, wanted='with "prompt"')
-        for number, row in enumerate(rows, start=1):
-            if not isinstance(row.get("prompt"), str) or not row["prompt"].strip():
-                raise ValueError(f'`{path}`, line {number}: "prompt" must be a text, got {row.get("prompt")!r}.')
-        return [row["prompt"] for row in rows]
-    try:
-        lines = _content(Path(path)).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
-    found = [line for line in lines if line.strip()]
-    if not found:
+        found = [row.get("prompt") for row in read_rows(path, wanted='with "prompt"')]
+        for number, prompt in enumerate(found, start=1):
+            if not isinstance(prompt, str) or not prompt.strip():
+                raise ValueError(f'`{path}`, line {number}: "prompt" must be a text, got {prompt!r}.')
+        return [str(prompt) for prompt in found]
+    lines = [line for line in _decoded(Path(path)).splitlines() if line.strip()]
+    if not lines:
         raise ValueError(f"`{path}` is empty: expected one prompt per line.")
-    return found
+    return lines
 
 
 def _content(path: Path) -> bytes:
@@ -97,6 +100,14 @@ def _content(path: Path) -> bytes:
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
     return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def _decoded(path: Path) -> str:
+    """The text of a file."""
+    try:
+        return _content(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
 
 
 def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
@@ -114,11 +125,7 @@ def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
 
 def _read_csv(path: Path) -> list[dict[str, Any]]:
     """The items of a CSV file. An empty `group` is no group."""
-    try:
-        text = _content(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(_decoded(path), newline=""), strict=True)
     items = []
     try:
         for row in reader:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..text.values import Limits
 from .bigbench import random_divisor
 from .mixture import Mixture
+from .wording.filling import of_length
 
 
 __all__ = ["Calculation", "Operands"]
@@ -91,7 +92,7 @@ class Operands:
         if rng.random() < 0.5:
             dividend = rng.randrange(low, high)
             return dividend, random_divisor(dividend, rng)
-        divisor = _positive(rng.randint(1, digits), rng)
+        divisor = of_length(rng.randint(1, digits), rng)
         if draw > 0.96:  # 0 is in none of the ranges of dividends
             return 0, divisor
         return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
@@ -116,14 +117,9 @@ class Operands:
             return operator, rng.randrange(half, 2 * half), rng.randrange(half, 2 * half)
         first = rng.randint(max(1, result + 2 - longest), longest)
         second = rng.randint(max(1, result + 2 - first), longest)  # R + 2 digits in all give R + 1 in the product
-        return operator, _positive(first, rng), _positive(second, rng)
+        return operator, of_length(first, rng), of_length(second, rng)
 
 
 def _number(digits: int, rng: random.Random) -> int:
     """A number with exactly `digits` digits; a number of one digit may be zero."""
-    return rng.randrange(10) if digits == 1 else _positive(digits, rng)
-
-
-def _positive(digits: int, rng: random.Random) -> int:
-    """A positive number with exactly `digits` digits."""
-    return rng.randrange(10 ** (digits - 1), 10**digits)
+    return rng.randrange(10) if digits == 1 else of_length(digits, rng)

@@ -15,22 +15,16 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from .arithmetic import ArithmeticRows
-from .columns import EXPRESSION
-from .exact_values import written
+from ..text.values import written
+from .arithmetic import ArithmeticRows, conversation
+from .columns import EXPRESSION, has_number
 
 
-__all__ = ["covering_rows", "has_number", "longer_rows"]
+__all__ = ["covering_rows", "longer_rows"]
 
 _GROUPS = 1000
 _LEAST, _MOST = 10**6, 10**12  # added to the first operand: it is longer than those of test items
 _TEXTS = ("What is {}?", "{} =", "{}", "Compute {}.", "How much is {}?")
-
-
-def has_number(result: Any) -> bool:
-    """Whether a result, or at least one in a list of results, is a number."""
-    results = result if isinstance(result, (list, tuple)) else [result]
-    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
 
 
 def longer_rows(rows: ArithmeticRows, n: int, lengths: int | None = None) -> list[dict[str, Any]]:
@@ -97,11 +91,10 @@ def _row(rng: random.Random, result: Fraction) -> dict[str, Any]:
     first = more + max(result, Fraction()) if sign == "-" else min(result, Fraction()) - more
     a, b, value = written(first), written(abs(result - first)), written(result)
     integers = "." not in a + b
-    return {
-        "prompt": [{"role": "user", "content": rng.choice(_TEXTS).format(f"{a} {sign} {b}")}],
-        "completion": [{"role": "assistant", "content": value}],
+    columns = {
         "igc_operator": sign if integers else EXPRESSION,
         "igc_operands": [a, b] if integers else None,
         "igc_result": value,
         "igc_expression": f"{a} {sign} {b}",
     }
+    return conversation(rng.choice(_TEXTS).format(f"{a} {sign} {b}"), value, columns)

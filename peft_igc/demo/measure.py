@@ -26,6 +26,7 @@ from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, duration, versions
 from ..inference.loading import TINY, load_adapter, load_base
+from ..text.values import Limits
 from ..trainer.precision import computes_bf16
 from ..trainer.progress import Progress
 from ..tuner.config import IGCConfig
@@ -48,7 +49,6 @@ from .smollm2 import NAME, WEIGHTS
 __all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "failed", "say"]
 
 RESULTS, PLOT = "results.json", CURVE
-MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
 _NUMBER_ONLY = " Answer with the number only."
 
 
@@ -114,22 +114,18 @@ class Measurement:
     def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
         if tokenizer.chat_template is None:
             raise ValueError("The base's tokenizer has no chat template. Use a model that was tuned to chat.")
-        self.settings, self.tokenizer = settings, tokenizer
+        self.settings, self.tokenizer, limits = settings, tokenizer, Limits.of(config)
         self.sample = bigbench_test_set(settings.check_per_group, seed=1) if settings.checks else []
         self.sets: dict[str, Any] = {"bigbench": bigbench_test_set(settings.per_group, 0)}
         self.refusals: list[dict[str, Any]] = []
         self._calibrating: list[dict[str, Any]] = []
         if settings.per_set:
             folder = data_folder()
-            self.sets = generated_sets(settings.per_group, settings.per_set, 0, config) | {
-                name: items and _short(items) for name, items in measured_items(folder).items()
-            }
+            self.sets = generated_sets(settings.per_group, settings.per_set, 0, limits) | measured_items(folder)
             if folder is not None:
-                rows = training_refusals(folder)
-                self.refusals = [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
-                self._calibrating = _short(gsm8k_questions(folder, 0))
+                self.refusals, self._calibrating = training_refusals(folder), gsm8k_questions(folder, 0)
         if settings.author_items:
-            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, config)
+            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, limits)
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -215,8 +211,8 @@ class Measurement:
         settings, more = self.settings, self._calibrating
         if not settings.calibration_items:
             return None
-        config = model.peft_config["default"]
-        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, config), *more]
+        limits = Limits.of(model.peft_config["default"])
+        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, limits), *more]
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
         save_calibration(found, folder, {"texts": "authors held out" + " and GSM8K" * bool(more)})
@@ -262,11 +258,6 @@ class Measurement:
             last = [one[-1].replace(",", "") if one else None for one in numbers]
             found["number_only"] = sum(a == b["target"] for a, b in zip(last, part, strict=True)) / len(part)
         return found
-
-
-def _short(items: Sequence[Any]) -> list[Any]:
-    """The items whose prompts are not too long."""
-    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
 
 
 def failed(folder: str | Path) -> bool:

@@ -1,6 +1,6 @@
 """The texts of a demonstration, and the verdict on each answer.
 
-In: an adapter's config, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
+In: an adapter's limits, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
 (questions and annotated solutions), `word_problems/mawps.jsonl` (questions and expressions),
 `prompts/roleplay_prompts.jsonl` and `prompts/assistant_prompts.jsonl`. Out: sets of items `{"prompt", "target",
 "group"}`, whose target is None where silence is right, and conversational rows to train with. `ANSWERED` sets are
@@ -25,19 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from ..calibration.prompt_readings import read_results
-from ..data.arithmetic import ArithmeticRows
+from ..data.arithmetic import ArithmeticRows, conversation
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import label
+from ..data.columns import NO_ARITHMETIC, columns_of, has_number
 from ..data.files import read_rows
 from ..data.mixture import Mixture
 from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
-from ..data.writing_rows import has_number
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
-from ..numbers.calculator import NO_ARITHMETIC
+from ..text.rounding import EXACT
 from ..text.values import Limits
-from ..tuner.config import IGCConfig
 
 
 __all__ = [
@@ -62,6 +60,7 @@ _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
+MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
 TRAINED_QUESTIONS = 6000  # the first ones of GSM8K
 REFUSED = "I will work that out step by step."  # trains nothing: nothing is written in these rows
 GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
@@ -72,30 +71,27 @@ _STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
 
 
 # ------------------------------------------------------------------------------------------ generated texts
-def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict[str, list[dict[str, Any]] | None]:
+def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[str, list[dict[str, Any]] | None]:
     """The sets that need no folder of texts, by name.
 
     Args:
         per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
         n: items in each other set; twice as many silent ones.
         seed: of all sets.
-        config: of the adapter, which says what is supported.
+        limits: of the adapter, which say what is supported.
 
     Returns:
         bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings,
         or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
         calculator does not do.
     """
-    assert config.num_digits is not None
-    digits: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits")}
-    limits: dict[str, Any] = {**digits, "conversational": False, "distinct": True}
-    shorter = {**limits, "max_digits": min(6, config.num_digits)}
-    read: dict[str, Any] = {"max_operands": config.max_operands, "decimals": config.decimals}
-    phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, wording=HELD_OUT, **shorter)
-    silent = ArithmeticRows(seed, mixture=_SILENT, wording=HELD_OUT, **shorter, **read)
+    made: dict[str, Any] = {"limits": _exact(limits), "conversational": False, "distinct": True}
+    shorter = {**made, "max_digits": min(6, limits.digits), "wording": HELD_OUT}
+    phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, **shorter)
+    silent = ArithmeticRows(seed, mixture=_SILENT, **shorter)
     long = None
-    if config.num_digits >= _LONGEST:
-        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
+    if limits.digits >= _LONGEST:
+        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **made)
         long = _items((row for row in rows if _is_long(row)), n)
     return {
         "bigbench": bigbench_test_set(per_group, seed),
@@ -105,26 +101,29 @@ def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict
     }
 
 
-def texts_of_authors(part: str, n: int, seed: int, config: IGCConfig) -> list[dict[str, Any]]:
+def texts_of_authors(part: str, n: int, seed: int, limits: Limits) -> list[dict[str, Any]]:
     """Items of texts by authors of whom none is trained, each filled once as long as there are others.
 
     Args:
         part: of `handwritten.HELD_OUT`: "calibrated" or "measured".
         n: of the items.
         seed: of their order and their numbers.
-        config: of the adapter, which says what is supported.
+        limits: of the adapter, which say what is supported.
     """
-    limits = {name: getattr(config, name) for name in ("num_digits", "result_digits", "max_operands", "decimals")}
-    limits["max_digits"] = min(6, limits["num_digits"])
     texts, items = texts_by(part), []
     order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
+    made: dict[str, Any] = {"limits": _exact(limits), "max_digits": min(6, limits.digits), "conversational": False}
     for at, text in enumerate(itertools.islice(itertools.cycle(order), n)):
         wording = replace(TRAINING, by_hand=(text,))
-        rows = ArithmeticRows(seed + at, **limits, mixture=_BY_HAND, wording=wording, conversational=False)
-        (row,) = rows.take(1)
+        (row,) = ArithmeticRows(seed + at, mixture=_BY_HAND, wording=wording, **made).take(1)
         result = row["igc_result"]
         items.append({"prompt": row["prompt"], "target": result if has_number(result) else None})
     return items
+
+
+def _exact(limits: Limits) -> Limits:
+    """The limits with the four operations, without rounding."""
+    return replace(limits, operations=("+", "-", "*", "/"), rounding=EXACT)
 
 
 def _items(rows: Iterable[Item], n: int) -> list[dict[str, Any]]:
@@ -168,11 +167,12 @@ def training_refusals(folder: Path) -> list[dict[str, Any]]:
         if len(steps) == 1:
             rows += _single_step(question, steps[0], numbers)
         elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
-            rows += [_row(question)] * (1 + (len(numbers) == 2))
+            rows += [_refusal(question)] * (1 + (len(numbers) == 2))
         sentences = re.split(r"(?<=[.!?]) ", question)
         if at % 12 == 1 and len(sentences) > 1:
-            rows.append(_row(" ".join(sentences[:-1])))
-    return rows + [_row(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+            rows.append(_refusal(" ".join(sentences[:-1])))
+    rows += [_refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+    return [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
 
 
 def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None]:
@@ -194,10 +194,10 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
             one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
     quiet = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
     return {
-        "word_problems": one,
-        "several_steps_mawps": several,
+        "word_problems": _short(one),
+        "several_steps_mawps": _short(several),
         "several_steps_gsm8k": gsm8k_questions(folder, 1),
-        "assistant_prompts": [{"prompt": prompt, "target": None} for prompt in quiet],
+        "assistant_prompts": _short([{"prompt": prompt, "target": None} for prompt in quiet]),
     }
 
 
@@ -205,7 +205,12 @@ def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
     """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
     items = _of(folder, GSM8K)[TRAINED_QUESTIONS + half :: 2]
     several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
-    return [{"prompt": item["question"], "target": None} for item in several]
+    return _short([{"prompt": item["question"], "target": None} for item in several])
+
+
+def _short(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items whose prompts are not too long."""
+    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
 
 
 def _of(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -219,17 +224,13 @@ def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list
     if found is None or sorted(found.group(1, 3)) != sorted(number.replace(",", "") for number in numbers):
         return []
     a, operator, b = found.groups()
-    result = label(operator, (a, b), Limits())
-    return [_row(question, operator, [a, b], result)] if isinstance(result, str) else []
+    columns = columns_of(operator, (a, b), Limits())
+    return [conversation(question, None, columns)] if has_number(columns["igc_result"]) else []
 
 
-def _row(
-    prompt: str, operator: str = NO_ARITHMETIC, operands: Any = None, result: str | None = None
-) -> dict[str, Any]:
-    """A conversational row; without an operator, one that asks for no calculation."""
-    columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-    answer = {"role": "assistant", "content": REFUSED if result is None else result}
-    return {"prompt": [{"role": "user", "content": prompt}], "completion": [answer], **columns}
+def _refusal(prompt: str) -> dict[str, Any]:
+    """A conversational row of a text that asks for no calculation."""
+    return conversation(prompt, REFUSED, columns_of(NO_ARITHMETIC, (), Limits()))
 
 
 # ------------------------------------------------------------------------------------------ verdicts

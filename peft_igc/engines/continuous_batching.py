@@ -2,12 +2,11 @@
 
 A pass of the manager (transformers 5.23) has one row with the new tokens of several requests. Each request carries its
 text as an attribute, a value that never changes: so a fork copies a reference, a request that is preempted and begun
-again has no text, one that is moved to the CPU and back keeps it, and the text of a finished request is freed with it.
-The known half of all requests is decided on the host (`texts`), the steps of a pass are read in one padded batch, and
-the updates are written at their places in the row.
+again has no text, and one that is moved to the CPU and back keeps it. The known half is decided on the host (`texts`),
+the steps of a pass are read in one padded batch, and the updates are written at their places in the row.
 
-The host acts between two layers, so there are no CUDA graphs, no compiled passes and no batches ahead of time. Blocks
-of a shared prefix come with the compressed tokens that were seen when they were filled.
+The host acts between two layers, so there are no CUDA graphs, no compiled passes and no batches ahead of time. A
+request that begins with the blocks of another one takes its beginning from the texts that were seen lately.
 
 Shapes: T tokens of a pass, d mapping width, H hidden size.
 Try it: `pytest tests/engines/test_continuous_batching.py`
@@ -18,16 +17,16 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ..numbers.token_table import UNSEEN
-from ..tuner.config import IGCConfig
-from ..tuner.writing import Writer, embed
-from .texts import Known, Step, Text
+from ..tuner.adapter import Adapter
+from ..tuner.writing import embed
+from .texts import Known, Step, Text, check
 
 
 logger = logging.getLogger(__name__)
@@ -36,24 +35,6 @@ __all__ = ["check", "followed"]
 
 PARTS = 64  # tensors that hold the compressed tokens of a text before they are joined
 _KEY = "igc_text"  # attribute of a request
-
-
-def check(config: IGCConfig) -> None:
-    """Refuses adapters whose texts cannot be followed in a row of several.
-
-    Raises:
-        ValueError: for the hidden interface, or without a vocabulary.
-    """
-    if config.interface != "tokens":
-        raise ValueError(
-            "Continuous batching packs several texts into one row, and the hidden interface reads and writes whole "
-            "rows. Use `generate` with a padded batch, or train an adapter with `interface='tokens'`."
-        )
-    if not config.has_vocabulary:
-        raise ValueError(
-            "Continuous batching reads texts on the host, and this adapter has no vocabulary. Make one with "
-            "`peft-igc convert DIR --tokenizer NAME_OR_DIR`."
-        )
 
 
 def followed(manager: Any) -> Any:
@@ -123,74 +104,6 @@ class Held(NamedTuple):
         return self._replace(text=text, features=parts if len(parts) <= PARTS else (torch.cat(parts),))
 
 
-class Kept:
-    """The compressed tokens of the contexts of n steps, indexed like a tensor [n, places, d].
-
-    Args:
-        contexts: of each step its text, the first token, and the last.
-        device: where they are.
-    """
-
-    def __init__(self, contexts: Sequence[tuple[Held, int, int]], device: torch.device) -> None:
-        self.device = device
-        self._contexts = contexts
-        self._padded: torch.Tensor | None = None
-
-    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """[n, W, d] at rows [n, 1] and places [n, W]. Made when the network asks, which it seldom does."""
-        if self._padded is None:
-            rows = [torch.cat(held.features)[first : last + 1] for held, first, last in self._contexts]
-            self._padded = pad_sequence(rows, batch_first=True)
-        return self._padded[index]
-
-
-class Blocks:
-    """The compressed tokens of full blocks, by all tokens up to their end; those that were used last.
-
-    Args:
-        size: tokens of a block.
-        most: number of blocks.
-    """
-
-    def __init__(self, size: int, most: int) -> None:
-        self.size, self.most = size, most
-        self.clear()
-
-    def clear(self) -> None:
-        """Forgets all blocks."""
-        # Of each block its number and compressed tokens, by the number of the block before it and its tokens.
-        self._blocks: OrderedDict[tuple[int, tuple[int, ...]], tuple[int, torch.Tensor]] = OrderedDict()
-        self._count = 0
-
-    def found(self, ids: Sequence[int]) -> list[torch.Tensor]:
-        """The compressed tokens [size, d] of the first blocks of a text, as far as they are known."""
-        parts: list[torch.Tensor] = []
-        before = 0
-        for at in range(0, len(ids) - self.size + 1, self.size):
-            key = (before, tuple(ids[at : at + self.size]))
-            if key not in self._blocks:
-                break
-            self._blocks.move_to_end(key)
-            before, features = self._blocks[key]
-            parts.append(features)
-        return parts
-
-    def add(self, held: Held, start: int) -> None:
-        """Adds the blocks of a text that have been filled from a position on."""
-        end = held.text.length // self.size * self.size
-        if end <= start:
-            return
-        whole, before = torch.cat(held.features), 0
-        for at in range(0, end, self.size):
-            key = (before, tuple(held.text.ids[at : at + self.size]))
-            if key not in self._blocks:
-                self._count += 1
-                self._blocks[key] = self._count, whole[at : at + self.size].clone()
-            before = self._blocks[key][0]
-        while len(self._blocks) > self.most:
-            self._blocks.popitem(last=False)
-
-
 class Request(NamedTuple):
     """A part of the row of a pass: the request, and the place of its first token and of the one after its last."""
 
@@ -223,11 +136,10 @@ class Packing:
         cache = processor.cache
         self._processor = weakref.ref(processor)
         self._known: tuple[str, Known] | None = None
-        self.shares = False  # whether the keys and values of a beginning depend on its tokens only
         # `block_size` up to transformers 5.18
-        size = getattr(cache, "block_size", 0) or next(iter(cache.cache_allocators.values())).tokens_per_page
-        self.blocks = Blocks(size, cache.num_blocks)
-        self._beginnings: dict[str, tuple[torch.Tensor, ...]] = {}  # of requests that were given blocks, by their id
+        self._block = getattr(cache, "block_size", 0) or next(iter(cache.cache_allocators.values())).tokens_per_page
+        self._most = cache.num_blocks * self._block
+        self._lately: OrderedDict[str, Held] = OrderedDict()  # the last texts, by request; as many as the cache holds
         self._match = cache.search_prefix_match
         if cache.use_prefix_sharing:
             cache.search_prefix_match = self._search
@@ -241,31 +153,44 @@ class Packing:
             at += one.query_length
         return Packed(self, requests, input_ids[0].tolist())
 
-    def known(self, reader: str, config: IGCConfig, mapping: Any) -> Known:
+    def known(self, adapter: Adapter) -> Known:
         """What an adapter knows."""
-        if self._known is None or self._known[0] != reader:
-            self._known = reader, Known(config, mapping)
-            self.blocks.clear()
-            self.shares = not self._known[1].rules.prompt_end
+        if self._known is None or self._known[0] != adapter.key:
+            self._known = adapter.key, Known(adapter)
+            self._lately.clear()
         return self._known[1]
 
-    def _search(self, request_id: str, ids: list[int]) -> int:
-        """`search_prefix_match` of the cache: number of tokens whose blocks it has given to a request."""
-        parts = self.blocks.found(ids[:-1]) if self.shares else []
-        shared = self._match(request_id, ids[: len(parts) * self.blocks.size + 1])
-        active = self._processor().scheduler.active_requests  # type: ignore[union-attr]
-        self._beginnings = {name: one for name, one in self._beginnings.items() if name in active}
-        if shared:
-            self._beginnings[request_id] = tuple(parts[: shared // self.blocks.size])
-        return shared
+    def keep(self, texts: dict[str, Held]) -> None:
+        """Keeps the texts of a pass, by request, for those that begin like them."""
+        # At the end of a prompt the keys and values of a beginning do not depend on its tokens only.
+        if self._known is None or self._known[1].rules.prompt_end:
+            return
+        for name, held in texts.items():
+            self._lately[name] = held
+            self._lately.move_to_end(name)
+        total = sum(held.text.length for held in self._lately.values())
+        while total > self._most:
+            total -= self._lately.popitem(last=False)[1].text.length
 
     def begun(self, known: Known, reader: str, one: Request) -> tuple[Held, Step | None]:
         """The text of a request that has none, before its part of a pass; and its last step, if it may be written."""
-        parts = self._beginnings.pop(one.state.request_id, ())
-        if not parts:
-            return Held(reader, Text([])), None
-        text, step = known.made(one.state.initial_tokens[: len(parts) * self.blocks.size])
-        return Held(reader, text, parts), step
+        ids = one.state.initial_tokens[: one.start]
+        held, length = self._beginning(ids)
+        text, step = known.made(ids[:length])
+        return Held(reader, text, (torch.cat(held.features)[:length],) if length else ()), step
+
+    def _beginning(self, ids: list[int]) -> tuple[Held, int]:
+        """The late text that has most of its first tokens in common with some ids, and how many these are."""
+        best, most = Held("", Text([])), 0
+        for held in self._lately.values():
+            length = len(commonprefix([held.text.ids[: held.text.length], ids]))
+            best, most = (held, length) if length > most else (best, most)
+        return best, most
+
+    def _search(self, request_id: str, ids: list[int]) -> int:
+        """`search_prefix_match` of the cache: number of tokens whose blocks it has given to a request."""
+        length = self._beginning(ids[:-1])[1] // self._block * self._block
+        return self._match(request_id, ids[: length + 1])
 
 
 class Packed(NamedTuple):
@@ -281,35 +206,43 @@ class Packed(NamedTuple):
     requests: list[Request]
     ids: list[int]
 
-    def act(self, reader: str, mapping: Any, writer: Writer, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """One pass of the adapter: `IGCLayer._act` for a row with several texts.
+    def act(self, adapter: Adapter, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """One pass of the adapter: `passes.act` for a row with several texts.
 
         Args:
-            reader: identifies the adapter.
-            mapping: its input mapping.
-            writer: what it writes with.
+            adapter: the active adapter.
             features: [1, T, d], the compressed tokens of the pass.
             h: [1, T, H], output of the decoder layer.
 
         Returns:
             [1, T, H], equal to h bit for bit where nothing is written.
         """
-        known = self.packing.known(reader, writer.config, mapping)
-        texts = self._texts(known, reader, features[0])
+        known = self.packing.known(adapter)
+        held, asked = self._held(known, adapter.key, features[0])
+        texts = {index: one.text for index, one in enumerate(held)}
+
+        def gather(requests: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+            rows, row = requests[:, 0].unique(return_inverse=True)
+            whole = [torch.cat(held[index].features) for index in rows.tolist()]
+            return pad_sequence(whole, batch_first=True)[row[:, None], positions]
+
+        known.decide(texts, asked, gather, h.device)
         written: list[tuple[int, int, int]] = []
-        for one, held in zip(self.requests, texts, strict=True):
-            text, found = known.continued(held.text, one.start)
-            setattr(one.state, _KEY, held._replace(text=text))
+        for index, one in enumerate(self.requests):
+            text, found = known.continued(texts[index], one.start)
+            held[index] = held[index]._replace(text=text)
+            setattr(one.state, _KEY, held[index])
             written += [(at, to.token, int(to.state)) for at, to in enumerate(found, one.begin) if to is not None]
+        self.packing.keep({one.state.request_id: text for one, text in zip(self.requests, held, strict=True)})
         if not written:
             return h
         at, token, spelled = torch.tensor(written).T.to(h.device)
         part = h[:, at]
-        update, _ = writer.mapping(part, embed(writer.embeddings, token[None]).to(h.device), spelled[None])
+        update, _ = adapter.writer(part, embed(adapter.embeddings, token[None]).to(h.device), spelled[None])
         return h.index_copy(1, at, part + update.to(h.dtype))
 
-    def _texts(self, known: Known, reader: str, features: torch.Tensor) -> list[Held]:
-        """The texts with the tokens of this pass, and with the results of their steps; `features` [T, d]."""
+    def _held(self, known: Known, reader: str, features: torch.Tensor) -> tuple[list[Held], list[tuple[int, Step]]]:
+        """The texts with the tokens of this pass, and their steps by request; `features` [T, d]."""
         texts: list[Held] = []
         asked: list[tuple[int, Step]] = []
         for index, one in enumerate(self.requests):
@@ -319,22 +252,6 @@ class Packed(NamedTuple):
             held = held.at(one.start, features)
             end = one.prompt_end if known.rules.prompt_end else -1
             text, steps = known.extended(held.text, self.ids[one.begin : one.end], end)
-            held = held.appended(text, features[one.begin : one.end])
-            if self.packing.shares:
-                self.packing.blocks.add(held, one.start)
-            texts.append(held)
+            texts.append(held.appended(text, features[one.begin : one.end]))
             asked += [(index, step) for step in ([] if again is None else [again]) + steps]
-        if asked:
-            self._decide(known, texts, asked)
-        return texts
-
-    @staticmethod
-    def _decide(known: Known, texts: list[Held], asked: Sequence[tuple[int, Step]]) -> None:
-        """Decides steps at once, and begins their results in `texts`."""
-        step_texts, firsts = known.texts_of([(texts[index].text, step) for index, step in asked])
-        contexts = [(texts[at], first, step.anchor) for (at, step), first in zip(asked, firsts, strict=True)]
-        decisions = known.decided(step_texts, Kept(contexts, texts[0].features[0].device))
-        for (index, step), decision in zip(asked, decisions, strict=True):
-            held = texts[index]
-            row = held.text.row.begun([(step.anchor, known.progress(step.anchor, decision))])
-            texts[index] = held._replace(text=held.text._replace(row=row))
+        return texts, asked

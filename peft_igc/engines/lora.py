@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
+from peft.utils.other import get_pattern_key
 from safetensors.torch import load_file
 
 from ..tuner.saving.adapter_files import bare_key
@@ -45,19 +46,11 @@ def updates_of(folders: Iterable[Path]) -> Updates:
                 raise ValueError(f"The LoRA in `{folder}` has the weight `{bare_key(key)}`, no factor. {_CURE}")
             factors.setdefault(f"{match[1]}.weight", {})[match[2]] = value.float()
         for name, pair in factors.items():
-            update = pair["B"] @ pair["A"] * _scale(config, name.removesuffix(".weight"))
+            module, rank, patterns = name.removesuffix(".weight"), len(pair["A"]), config.alpha_pattern or {}
+            alpha = patterns.get(get_pattern_key([*patterns], module), config.lora_alpha)
+            update = pair["B"] @ pair["A"] * (alpha / (rank**0.5 if config.use_rslora else rank))
             found[name] = found[name] + update if name in found else update
     return found
-
-
-def _scale(config: LoraConfig, module: str) -> float:
-    """alpha / r of one module (PEFT 0.21: a pattern is the end of a module's path)."""
-
-    def of(patterns: dict[str, int], default: int) -> int:
-        return next((n for one, n in patterns.items() if re.match(rf"(.*\.)?({one})$", module)), default)
-
-    rank, alpha = of(config.rank_pattern or {}, config.r), of(config.alpha_pattern or {}, config.lora_alpha)
-    return alpha / (rank**0.5 if config.use_rslora else rank)
 
 
 def added(updates: Updates, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,31 +1,53 @@
 """The known half of the method for an engine: each text on the host, as a value, and what an adapter knows of it.
 
-In: the ids of a text, in chunks of any size. Out: the steps at its anchors (`Known.extended`), their decisions
-(`Known.decided`), and what continues a result after each of the new tokens (`Known.continued`). Everything is a
+In: the ids of a text, in chunks of any size. Out: the steps at its anchors (`Known.extended`), their results
+(`Known.decide`), and what continues a result after each of the new tokens (`Known.continued`). Everything is a
 function of the ids up to a token, so an engine may forget a text and make it again from its ids. What needs the
 network is asked through `reader`, once for all steps of a pass. Try it: `pytest tests/engines/test_texts.py`
+
+Shapes: n steps, W places that the network reads of each, d features of a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from ..mappings.decisions import Decision, packed_of
+from ..mappings.decisions import Decision, Settings, decide, decided_alone, packed_of, said_of
 from ..mappings.places import StepTexts
 from ..numbers.places import LEAD
 from ..text.results.row import Row
-from ..text.results.spelling import Continuation, Progress
-from ..tuner.anchors import Rules, context_starts, found_on_host
+from ..text.results.spelling import Continuation
+from ..tuner.adapter import Adapter
+from ..tuner.anchors import context_starts, found_on_host
 from ..tuner.config import IGCConfig
 from ..tuner.state.text_state import INLINE, TURN
-from ..tuner.state.told import progress_of, style_of
+from ..tuner.state.told import progress_of
 from ..tuner.steps import decisions_of
 
 
-__all__ = ["Known", "Step", "Text"]
+__all__ = ["Kept", "Known", "Step", "Text", "check"]
+
+Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
+
+
+def check(config: IGCConfig) -> None:
+    """Refuses adapters whose texts cannot be followed on the host.
+
+    Raises:
+        ValueError: for the hidden interface, or without a vocabulary.
+    """
+    place = f"The adapter in `{config.loaded_from}`" if config.loaded_from else "The adapter"
+    if config.interface != "tokens":
+        raise ValueError(
+            f"{place} has the hidden interface, which reads and writes whole rows in the network, but an engine packs "
+            "several texts into one. Use `generate` with a padded batch, or train one with `interface='tokens'`."
+        )
+    if not config.has_vocabulary:
+        raise ValueError(f"{place} has no vocabulary. Make one with `peft-igc convert DIR --tokenizer NAME_OR_DIR`.")
 
 
 class Text(NamedTuple):
@@ -64,17 +86,38 @@ class Step(NamedTuple):
     since: int
 
 
+class Kept:
+    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d].
+
+    Args:
+        gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts; called when the
+            network reads, which it seldom does.
+        requests: [n] int64, the request of each step.
+        firsts: [n] int64, the position of each context's first token.
+    """
+
+    def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
+        self.device = requests.device
+        self._gather, self._requests, self._firsts = gather, requests, firsts
+
+    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """[n, W, d] at rows [n, 1] and places [n, W]."""
+        rows, places = index
+        return self._gather(self._requests[rows], places + self._firsts[rows])
+
+
 class Known:
     """What an adapter of the token interface knows without its network.
 
     Args:
-        config: its config.
-        reader: its input mapping.
+        adapter: the adapter.
+        reads: whether the network is asked where a text alone does not decide; else such a step is silent.
     """
 
-    def __init__(self, config: IGCConfig, reader: Any) -> None:
-        self.config, self.reader, self.rules = config, reader, Rules.of(config)
-        self.style = style_of(config, reader.tokens.speller)
+    def __init__(self, adapter: Adapter, reads: bool = True) -> None:
+        assert adapter.style is not None
+        self.config, self.reader, self.reads = adapter.config, adapter.reader, reads
+        self.rules, self.style = adapter.rules, adapter.style
         self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 
@@ -93,18 +136,18 @@ class Known:
         found = self._anchors(text, start)
         if ends and end not in dict(found):
             found = sorted([*found, (end, 0)])
-        since = self._since(text.anchors, found)
-        steps = [Step(at, first) for (at, _), first in zip(found, since, strict=True)]
+        if not found:
+            return text, []
+        (anchors, kinds), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
+        since = context_starts(self.config.reading_context, self.rules, anchors, kinds, (earlier[0], earlier[1]))
+        steps = [Step(at, first) for (at, _), first in zip(found, since[0].tolist(), strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps
 
     def made(self, ids: list[int]) -> tuple[Text, Step | None]:
         """A text of which nothing but its ids is known, and its last step, if that may still be written."""
-        text = Text([]).appended(ids)
-        found = self._anchors(text, 0)
-        text = text._replace(anchors=tuple(found))
-        if not found or not set(self.style.ends).isdisjoint(ids[found[-1][0] + 1 :]):
-            return text, None
-        return text, Step(found[-1][0], self._since(found[:-1], found[-1:])[0])
+        text, steps = self.extended(Text([]), ids)
+        is_over = not steps or not set(self.style.ends).isdisjoint(ids[steps[-1].anchor + 1 :])
+        return text, None if is_over else steps[-1]
 
     def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
         """Position and kind of the anchors from a position on."""
@@ -115,35 +158,41 @@ class Known:
             found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
         return [(start + at, kind) for at, kind in sorted(found.items())]
 
-    def _since(self, earlier: Sequence[tuple[int, int]], found: Sequence[tuple[int, int]]) -> list[int]:
-        """The first token that the step at each anchor reads."""
-        if not found:
-            return []
-        (anchors, kinds), before = torch.tensor(found).T[:, None], torch.tensor([*earlier] or [(-1, 0)]).T[:, None]
-        context = self.config.reading_context
-        return context_starts(context, self.rules, anchors, kinds, (before[0], before[1]))[0].tolist()
-
-    def texts_of(self, steps: Sequence[tuple[Text, Step]]) -> tuple[StepTexts, list[int]]:
-        """The texts of some steps, a row for each; and the position in the text of each row's first token."""
-        firsts = [max(step.since - LEAD, 0) for _, step in steps]
-        rows = [text.ids[first : step.anchor + 1] for (text, step), first in zip(steps, firsts, strict=True)]
-        last = [step.anchor - first for (_, step), first in zip(steps, firsts, strict=True)]
-        since = [step.since - first for (_, step), first in zip(steps, firsts, strict=True)]
-        return StepTexts.of_lists(self.reader.tokens, self.reader.max_distance, rows, last, since), firsts
-
-    def decided(self, texts: StepTexts, kept: Any) -> tuple[Decision, ...]:
-        """The decisions of steps; the network reads those that their texts do not decide.
+    def decide(
+        self, texts: MutableMapping[int, Text], asked: Sequence[tuple[int, Step]], gather: Gather, device: Any = None
+    ) -> Sequence[Decision]:
+        """Decides steps at once, and begins their results in `texts`.
 
         Args:
-            texts: of `texts_of`.
-            kept: the compressed tokens of the rows, indexed by row and place as a tensor [rows, places, d] would be.
+            texts: the texts by request; these change.
+            asked: the request and the step of each.
+            gather: of `Kept`.
+            device: where the compressed tokens are.
         """
-        anchors = torch.tensor(texts.anchors)[:, None]
-        return decisions_of(self.config, self.reader, kept, texts, anchors)  # type: ignore[return-value]
+        if not asked:
+            return []
+        firsts = [max(step.since - LEAD, 0) for _, step in asked]
+        rows = [texts[one].ids[first : step.anchor + 1] for (one, step), first in zip(asked, firsts, strict=True)]
+        last = [step.anchor - first for (_, step), first in zip(asked, firsts, strict=True)]
+        since = [step.since - first for (_, step), first in zip(asked, firsts, strict=True)]
+        step_texts = StepTexts.of_lists(self.reader.tokens, self.reader.max_distance, rows, last, since)
+        requests, places = torch.tensor([[one for one, _ in asked], firsts]).to(device)
+        decisions = self._decisions(step_texts, Kept(gather, requests, places))
+        for (one, step), decision in zip(asked, decisions, strict=True):
+            progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))
+            texts[one] = texts[one]._replace(row=texts[one].row.begun([(step.anchor, progress)]))
+        return decisions
 
-    def progress(self, anchor: int, decision: Decision) -> Progress | None:
-        """The progress of a step at its anchor, None if nothing is written."""
-        return progress_of(self.style, anchor, *packed_of(decision, self.config.result_digits or 0))
+    def _decisions(self, texts: StepTexts, kept: Any) -> Sequence[Any]:
+        """The decisions of steps that all have an anchor."""
+        if self.reads:
+            return decisions_of(self.config, self.reader, kept, texts, torch.tensor(texts.anchors)[:, None])
+        settings = Settings.of(self.config)
+        return [
+            decided_alone(one, texts, step, settings.fewest) or decide(settings, one, texts, step, NOTHING_ASKED)
+            for step, one in enumerate(said_of(self.reader.vocabulary, texts, settings.limits))
+            if one is not None
+        ]
 
     @staticmethod
     def continued(text: Text, start: int) -> tuple[Text, list[Continuation | None]]:

@@ -1,41 +1,34 @@
 """Causes of wrong answers: decides from what was read, calculated and written which part of the adapter failed.
 
-In: an item, its answer and the record of its text. Out: the name of a cause, one of `CAUSES`, which has advice for
-users, and a detail for people; an `Audit` holds those of all wrong answers. A cause is the first thing on the way from
-the text to the answer that went wrong: a wrong operand also makes a wrong operator probable, but not the other way
-round.
+In: an item and its answer with the record of its text. Out: the name of a cause, one of `CAUSES`, which has advice for
+users, and a detail for people. A cause is the first thing on the way from the text to the answer that went wrong: a
+wrong operand also makes a wrong operator probable, but not the other way round.
 
-What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), if its prompt is
-a question of BIG-bench, or if exactly one calculation with two numbers of the prompt gives the target. Otherwise a
-wrong result is `misread`, without the part. No model and no tensors here.
+What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), or if its prompt
+is a question of BIG-bench. Otherwise a wrong result is `misread`, without the part. No model and no tensors here.
 Try it: `pytest tests/inference/test_causes.py`
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.bigbench import OPERATION_NAMES, parse_question
+from ..data.bigbench import parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
-from ..text.literals import numbers
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Reason
 from ..tuner.records import EXPLANATIONS, StepRecord
-from .records import Answer, TextRecord
+from .records import Answer
 
 
-__all__ = ["CAUSES", "Audit", "Cause", "Expected", "Finding", "cause_of", "expected_of", "plain_number"]
+__all__ = ["CAUSES", "Cause", "Expected", "cause_of", "expected_of", "plain_number"]
 
 LEAST_OPEN = 0.5  # a gate below this is closed
-MOST_NUMBERS = 8  # of a prompt, for which all pairs are tried
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
 _AFTER_READING |= {"other_operation", "difference_below_zero"}
@@ -58,70 +51,6 @@ class Cause(NamedTuple):
 
 _FILE = Path(__file__).parents[1] / "assets" / "audit" / "causes.toml"
 CAUSES = {name: Cause(**cause) for name, cause in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A wrong answer.
-
-    Attributes:
-        index: the item's place in the data, from 0.
-        prompt, target, answer: as in the item, and as generated.
-        cut: whether the answer was cut.
-        cause: a key of `CAUSES`.
-        detail: what was read, which rule refused, how far a gate was open.
-        steps: every step.
-        untrue: the calculations of prompt and answer that are untrue, each with its right value.
-    """
-
-    index: int
-    prompt: str
-    target: str
-    answer: str
-    cut: bool
-    cause: str
-    detail: str
-    steps: tuple[StepRecord, ...]
-    untrue: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """The finding for JSON, each step in one line."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return fields | {"steps": [step.summary for step in self.steps]}
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The causes of all wrong answers.
-
-    Attributes:
-        report: the counts of `evaluate`; `wrong`; `causes`, the number of wrong answers by cause, most frequent first;
-            `details`, the number of them by cause and detail for causes of few details; `settings`, `versions`.
-        findings: one for each wrong answer, in the order of the items.
-    """
-
-    report: dict[str, Any]
-    findings: list[Finding]
-
-    def format(self) -> str:
-        """The counts as text for a terminal."""
-        report = self.report
-        lines = [f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right; {report['wrong']:,} not."]
-        for name, count in report["causes"].items():
-            lines.append(f"{count:6,}  {count / report['wrong']:7.2%}  {CAUSES[name].title}")
-            lines.append(f"{'':17}{CAUSES[name].advice}")
-            lines += [f"{'':17}{n:,} x {detail}" for detail, n in report["details"].get(name, {}).items()]
-            lines.append(f"{'':17}part: {CAUSES[name].part}")
-        return "\n".join(lines)
-
-    def as_dict(self, examples: int = 5) -> dict[str, Any]:
-        """The report with up to `examples` findings per cause, as a dictionary for JSON."""
-        shown = {name: [one.as_dict() for one in self.of_cause(name)[:examples]] for name in self.report["causes"]}
-        return self.report | {"examples": shown}
-
-    def of_cause(self, cause: str) -> list[Finding]:
-        """The findings of a cause."""
-        return [finding for finding in self.findings if finding.cause == cause]
 
 
 class Expected(NamedTuple):
@@ -148,25 +77,7 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
     question = parse_question(item["prompt"])
     if question is not None:
         return Expected(question[1], (question[0], question[2]))
-    if not re.search(r"\d", item["target"]):
-        return Expected(NO_ARITHMETIC)
-    return _only_calculation(item["prompt"], plain_number(item["target"]))
-
-
-def _only_calculation(prompt: str, target: str) -> Expected | None:
-    """The calculation with two numbers of a prompt that gives the target; None if there is none, or another one."""
-    known = [str(one.value) for one in numbers(prompt) if one.value is not None and one.value.denominator == 1]
-    if not 2 <= len(known) <= MOST_NUMBERS:
-        return None
-    found = set()
-    for a, b in itertools.permutations(known, 2):
-        for operator in OPERATION_NAMES:
-            if evaluate_exactly(operator, a, b) == target:
-                found.add(Expected(operator, (a, b)))
-    forms = {(one.operator, frozenset(one.operands or ())) for one in found}
-    if len(forms) != 1:
-        return None
-    return min(found, key=lambda one: known.index((one.operands or ("",))[0]))  # of a sum the order of the text
+    return None if re.search(r"\d", item["target"]) else Expected(NO_ARITHMETIC)
 
 
 def plain_number(number: str) -> str:
@@ -174,19 +85,19 @@ def plain_number(number: str) -> str:
     return number.strip().replace(",", "").removeprefix("+")
 
 
-def cause_of(item: Mapping[str, Any], answer: Answer, text: TextRecord, opened: bool | None) -> tuple[str, str]:
+def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool | None) -> tuple[str, str]:
     """The cause of a wrong answer.
 
     Args:
         item: with `prompt`, `target`, and optionally operand columns.
-        answer: the answer, which is not right.
-        text: the record of prompt and answer.
+        answer: the answer, which is not right, with its record.
         opened: whether the answer is right if every gate is 1; None if that was not tried.
 
     Returns:
         A key of `CAUSES`, and a detail.
     """
-    expected, target = expected_of(item), plain_number(item["target"])
+    expected, target, text = expected_of(item), plain_number(item["target"]), answer.record
+    assert text is not None
     if not text.steps:
         return "no_anchor", ""
     written = [step for step in text.steps if step.status == "ok"]

@@ -1,8 +1,7 @@
 """Prompts to tokens, padded batches, and greedy decoding.
 
 In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the answer (`prompt_tokens`), padded batches
-(`batches_of`, `left_padded`), a generation config for greedy decoding (`greedy`), and the output of `generate` with it
-(`generate_greedily`). Answers are made of that in `evaluation`.
+(`batches_of`, `left_padded`), and a generation config for greedy decoding (`greedy`), with which `evaluation` answers.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
 Try it: `pytest tests/inference/test_evaluation.py`
@@ -23,7 +22,6 @@ __all__ = [
     "chat_text",
     "end_tokens",
     "eval_mode",
-    "generate_greedily",
     "greedy",
     "left_padded",
     "longest_text",
@@ -133,8 +131,8 @@ def padding_token(model: Any, tokenizer: Any) -> int:
     return next((token for token in (tokenizer.pad_token_id, *end_tokens(model, tokenizer)) if token is not None), 0)
 
 
-def greedy(model: Any, tokenizer: Any, max_new_tokens: int) -> GenerationConfig:
-    """Settings of greedy decoding without any penalty.
+def greedy(model: Any, tokenizer: Any, max_new_tokens: int, *, with_steps: bool = False) -> GenerationConfig:
+    """Settings of greedy decoding without any penalty; `with_steps`: `generate` returns `igc_steps`, too.
 
     Every field is set, because `generate` fills unset ones from the checkpoint's own defaults. A repetition penalty
     among those would make numbers with repeated digits wrong.
@@ -154,13 +152,5 @@ def greedy(model: Any, tokenizer: Any, max_new_tokens: int) -> GenerationConfig:
         repetition_penalty=1.0,
         no_repeat_ngram_size=0,
         use_cache=True,
-        return_dict_in_generate=False,
+        return_dict_in_generate=with_steps,
     )
-
-
-def generate_greedily(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> Any:
-    """The output of `generate` for a batch of tokenized prompts, with the steps of each."""
-    settings = greedy(model, tokenizer, max_new_tokens)
-    settings.return_dict_in_generate = True
-    batch = left_padded(rows, padding_token(model, tokenizer), model.device)
-    return model.generate(**batch, generation_config=settings)

@@ -4,13 +4,12 @@ In: one step of a forward pass. Out: the `StepRecord` of `tuner.records` with al
 and which text they belong to, is collected in `tracing`.
 
 Shapes: n tokens at hand, W places of a reading, K operations, D digits of an operand.
-Try it: `pytest tests/inference/test_recording.py`
+Try it: `pytest tests/inference/test_details.py`
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,24 +19,22 @@ from ..mappings.readings import Choice, Mark, Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result
 from ..numbers.digits import PAD
 from ..numbers.places import number_runs
-from ..numbers.token_table import TokenTable
 from ..tuner.config import IGCConfig
 from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
+from .records import Spell
 
 
-__all__ = ["Spell", "detailed"]
+__all__ = ["detailed"]
 
-Spell = Callable[[Sequence[int]], str]  # the text of token ids
 _SHOWN = 10  # number of tokens shown up to an anchor
 
 
-def detailed(config: IGCConfig, place: Place, table: TokenTable | None, spell: Spell) -> StepRecord:
+def detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
     """The record of a step with the fields of a trace, its position counted as in the event.
 
     Args:
         config: the adapter's config.
         place: the step in its event.
-        table: the adapter's token table; None in the hidden interface.
         spell: decodes tokens.
     """
     event, row = place.event, place.row
@@ -71,7 +68,7 @@ def detailed(config: IGCConfig, place: Place, table: TokenTable | None, spell: S
         operator_runner_up_probability=None if by_rule else float(asked[second]),
         expression_span=None if by_rule is None else (first + by_rule.first, first + by_rule.last),
         reductions=() if by_rule is None else tuple(map(_reduction, by_rule.found.reductions)),
-        spans=_spans(place, table, by_rule, operator),
+        spans=_spans(config, place, by_rule, operator),
         culprit=None if culprit is None else text(culprit) or None,
         culprit_position=None if culprit is None else first + culprit[0],
     )
@@ -82,16 +79,10 @@ def _reduction(reduction: Any) -> str:
     return f"{reduction} = refused" if reduction.result is None else str(reduction)
 
 
-def _spans(place: Place, table: TokenTable | None, by_rule: Said | None, operator: int) -> tuple[Span, ...]:
-    """First and last position of the numbers that a step read: those of the expression, or those pointed at.
-
-    Args:
-        place: the step in its event.
-        table: the adapter's token table; None in the hidden interface.
-        by_rule: the expression that the text says, or None.
-        operator: the index of the operation, K for no arithmetic.
-    """
+def _spans(config: IGCConfig, place: Place, by_rule: Said | None, operator: int) -> tuple[Span, ...]:
+    """First and last position of the numbers that a step read: those of the expression, or those pointed at."""
     event = place.event
+    table = config.token_table
     if table is None or event.ids is None or not isinstance(event.reading, Pointing):
         return ()
     runs = number_runs(table, event.ids[place.row].tolist())
@@ -116,23 +107,24 @@ def _pointed(place: Place, reading: Pointing, operator: int) -> list[int]:
 def _operands(place: Place, choice: Choice, operator: int) -> tuple[NumberRecord, ...]:
     """The operands of a step, with its `choice` without the dimensions B and A."""
     reading: Any = place.event.reading
-    at = _pointed(place, reading, operator) if isinstance(reading, Pointing) else [0, 1]
-    if not isinstance(reading, Pointing) or operator >= len(reading.takes) or reading.takes[operator]:
-        return tuple(_operand(place, choice, which) for which in range(len(at)))
-    chances, marks = place.of(reading.marks).max(-1)
-    digits = place.of(reading.digits).tolist()
-    chosen = [(number_text(digits[one], int(marks[one] == Mark.NEGATED)), float(chances[one].exp())) for one in at]
-    return tuple(NumberRecord(text, chance, chance) for text, chance in chosen)
-
-
-def _operand(place: Place, choice: Choice, which: int) -> NumberRecord:
-    """Operand `which` (0 or 1) of a step, with its `choice` without the dimensions B and A."""
-    other = _other_place if isinstance(place.event.reading, Pointing) else _other_digit
-    return NumberRecord(
-        number_text(choice.digits[which].tolist(), int(choice.signs[which])),
-        float(choice.operand_chances[which].prod()),
-        float(choice.operand_chances[which].min()),
-        *other(place, choice, which),
+    points = isinstance(reading, Pointing)
+    at = _pointed(place, reading, operator) if points else [0, 1]
+    if (
+        points and operator < len(reading.takes) and not reading.takes[operator]
+    ):  # marks say which numbers are operands
+        chances, marks = place.of(reading.marks).max(-1)
+        digits = place.of(reading.digits).tolist()
+        chosen = [(number_text(digits[one], int(marks[one] == Mark.NEGATED)), float(chances[one].exp())) for one in at]
+        return tuple(NumberRecord(text, chance, chance) for text, chance in chosen)
+    other = _other_place if points else _other_digit
+    return tuple(
+        NumberRecord(
+            number_text(choice.digits[which].tolist(), int(choice.signs[which])),
+            float(choice.operand_chances[which].prod()),
+            float(choice.operand_chances[which].min()),
+            *other(place, choice, which),
+        )
+        for which in range(len(at))
     )
 
 

@@ -19,6 +19,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,25 @@ from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.records import StepRecord
-from .decoding import batches_of, end_tokens, eval_mode, generate_greedily, longest_text, prompt_tokens
-from .records import Answer
+from .decoding import (
+    batches_of,
+    end_tokens,
+    eval_mode,
+    greedy,
+    left_padded,
+    longest_text,
+    padding_token,
+    prompt_tokens,
+)
+from .records import Answer, TextRecord
+from .tracing import igc_trace
 
 
 __all__ = [
     "Answer",
     "ProgressCallback",
+    "answer_items",
     "answer_tokens",
-    "answers_of",
-    "batches_of",
-    "check_items",
-    "checked_tokens",
     "count_answers",
     "decode_answer",
     "duration",
@@ -47,7 +55,7 @@ __all__ = [
     "generate_answers",
     "interval",
     "is_right",
-    "longest_text",
+    "trace",
     "versions",
 ]
 
@@ -84,9 +92,31 @@ def generate_answers(
             does not fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
         TypeError: if `prompts` is a single string.
     """
-    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
+    tokens = _checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
     found = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
     return found if return_steps else [answer.text for answer in found]
+
+
+def trace(
+    model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new_tokens: int = 24, base: bool = False
+) -> Answer:
+    """Answers one prompt greedily and records the calculator's part in it.
+
+    Args:
+        model: a causal LM with an active IGC adapter.
+        tokenizer, raw, max_new_tokens: as in `generate_answers`.
+        prompt: a user message, or with `raw` a text to continue.
+        base: also record what the model would have said without the calculator, in one more forward pass.
+
+    Returns:
+        The answer, with its `record`. `print(trace(...).format())` shows it.
+
+    Raises:
+        ValueError: if no IGC adapter is active, and as in `generate_answers`.
+    """
+    tokens = _checked_tokens(model, tokenizer, [prompt], 1, max_new_tokens, raw)
+    (answer,) = answer_tokens(model, tokenizer, tokens, 1, max_new_tokens, record=True, base=base)
+    return answer
 
 
 def evaluate(
@@ -123,19 +153,38 @@ def evaluate(
     Raises:
         ValueError: if there are no items, if an item lacks one of the two strings, and as in `generate_answers`.
     """
-    check_items(items)
     start = time.perf_counter()
-    tokens = checked_tokens(model, tokenizer, [item["prompt"] for item in items], batch_size, max_new_tokens, raw)
-    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
-    seconds = time.perf_counter() - start
+    decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
+    answers, report = answer_items(model, tokenizer, items, decoding, progress)
     if predictions is not None:
         _write_predictions(Path(predictions), items, answers)
-    anchorless = sum(not answer.steps for answer in answers)
-    return {
+    return {**report, "seconds": round(time.perf_counter() - start, 3)}
+
+
+def answer_items(
+    model: Any,
+    tokenizer: Any,
+    items: Sequence[Mapping[str, Any]],
+    decoding: Mapping[str, Any],
+    progress: ProgressCallback | None = None,
+    *,
+    record: bool = False,
+) -> tuple[list[Answer], dict[str, Any]]:
+    """The answers to items, and the report of `evaluate` on them but for `seconds`.
+
+    Args:
+        model, tokenizer, items, progress: as in `evaluate`.
+        decoding: `batch_size`, `max_new_tokens` and `raw`, as in `evaluate`.
+        record: whether the answers have their `record`, which needs an active adapter.
+    """
+    _check_items(items)
+    tokens = _checked_tokens(model, tokenizer, [item["prompt"] for item in items], **decoding)
+    sizes = decoding["batch_size"], decoding["max_new_tokens"]
+    answers = answer_tokens(model, tokenizer, tokens, *sizes, progress, record=record)
+    return answers, {
         **count_answers(items, answers),
-        "without_anchor": None if active_config(model) is None else anchorless,
-        "seconds": round(seconds, 3),
-        "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
+        "without_anchor": None if active_config(model) is None else sum(not answer.steps for answer in answers),
+        "settings": dict(decoding),
         "versions": versions(),
     }
 
@@ -176,7 +225,7 @@ def _write_predictions(path: Path, items: Sequence[Mapping[str, Any]], answers: 
             file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
 
 
-def check_items(items: Sequence[Mapping[str, Any]]) -> None:
+def _check_items(items: Sequence[Mapping[str, Any]]) -> None:
     """Validates the items before any answer is generated."""
     if not items:
         raise ValueError("There are no items to evaluate. Check the data file or the generator of the items.")
@@ -202,7 +251,7 @@ def versions() -> dict[str, str]:
     return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
 
 
-def checked_tokens(
+def _checked_tokens(
     model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, max_new_tokens: int, raw: bool
 ) -> list[list[int]]:
     """Token ids of each prompt; arguments and errors as in `generate_answers`."""
@@ -227,57 +276,53 @@ def answer_tokens(
     batch_size: int,
     max_new_tokens: int,
     progress: ProgressCallback | None = None,
+    *,
+    record: bool = False,
+    base: bool = False,
 ) -> list[Answer]:
     """Greedy answers to tokenized prompts, which must fit the model.
 
     Args:
         tokens: token ids of each prompt.
         model, tokenizer, batch_size, max_new_tokens, progress: as in `generate_answers`.
-
-    Returns:
-        The answer to each prompt.
+        record, base: as in `answer_items` and `trace`.
 
     Raises:
-        ValueError: if the adapter was made for another tokenizer.
+        ValueError: if the adapter was made for another tokenizer; with `record`, if no adapter is active.
     """
     config = active_config(model)
     if config is not None:
         check_tokenizer(config.token_table, tokenizer)
+    ends, settings = end_tokens(model, tokenizer), greedy(model, tokenizer, max_new_tokens, with_steps=True)
     answers: dict[int, Answer] = {}
     with eval_mode(model):
         for chosen in batches_of(tokens, batch_size):
-            batch = [tokens[index] for index in chosen]
-            output = generate_greedily(model, tokenizer, batch, max_new_tokens)
-            found = answers_of(tokenizer, output, len(batch[0]), end_tokens(model, tokenizer))
-            answers.update(zip(chosen, found, strict=True))
+            batch = left_padded([tokens[index] for index in chosen], padding_token(model, tokenizer), model.device)
+            with igc_trace(model, tokenizer, base=base) if record else nullcontext() as recording:
+                output = model.generate(**batch, generation_config=settings)
+            steps = getattr(output, "igc_steps", None) or [()] * len(chosen)
+            texts = [None] * len(chosen) if recording is None else recording.texts
+            new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
+            for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
+                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text)
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
 
 
-def answers_of(tokenizer: Any, output: Any, prompt: int, ends: Sequence[int]) -> list[Answer]:
-    """The answers in an output of `generate`.
-
-    Args:
-        tokenizer: decodes.
-        output: of `generate(..., return_dict_in_generate=True)`; without the steps, the sequences alone.
-        prompt: number of columns of the prompts.
-        ends: the tokens that end an answer.
-    """
-    sequences = output if torch.is_tensor(output) else output.sequences
-    steps = getattr(output, "igc_steps", None) or [()] * len(sequences)
-    answers = []
-    for row, found in zip(sequences[:, prompt:].tolist(), steps, strict=True):
-        text, cut = decode_answer(tokenizer, row, ends)
-        if cut or any(step.written is None for step in found):
-            found = tuple(dataclasses.replace(step, written=step.written or _spells(text, step)) for step in found)
-        answers.append(Answer(text, cut, found))
-    return answers
+def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None) -> Answer:
+    """An answer whose steps are those of its record, which know more, but not whether their results are spelled."""
+    told = [step.written for step in steps]
+    if record is not None:
+        steps = record.steps
+    if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
+        told = [written or _spells(text, step) for step, written in zip(steps, told, strict=False)]
+    steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
+    return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps))
 
 
 def _spells(text: str, step: StepRecord) -> bool:
-    """Whether an answer has the result of a step as a number of its own. `StepRecord.written` does not know the last
-    token of a cut answer, and nothing in the hidden interface."""
+    """Whether an answer has the result of a step as a number of its own."""
     if step.result is None:
         return False
     return re.search(rf"(?<![\w.]){re.escape(step.result)}(?!\w|[.,]\d)", text.replace(",", "")) is not None

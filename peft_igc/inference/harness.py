@@ -2,16 +2,11 @@
 
     lm_eval --model igc --model_args pretrained=tiny,peft=tiny --tasks arithmetic_generated --include_path FOLDER
 
-In: requests of the harness. Out: its answers and likelihoods. It differs from the class `hf` in four things:
-
-* A likelihood request is one text with its answer in it, so the end of the prompt is not the end of the text. The
-  anchors are those that `generate` would find: the end of the *context*, and token sequences.
-* Greedy decoding takes no penalties from the checkpoint, as in `decoding.greedy`.
-* `pretrained` and `peft` may be `tiny`; errors of an adapter are those of `loading.load_adapter`.
-* The embeddings are not resized to the tokenizer for the sake of an adapter, which would change the base's numbers.
-
-Everything else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`,
-to the digit. `import peft_igc` makes lm_eval know the name `igc`; the program `lm_eval` needs `peft-igc autoload on`.
+In: requests of the harness. Out: its answers and likelihoods. A likelihood request is one text with its answer in it,
+so the anchors are those that `generate` would find: the end of the *context*, and token sequences. Greedy decoding
+takes no penalties from the checkpoint, and the embeddings are not resized to the tokenizer for the sake of an adapter.
+All else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`, to the
+digit. `import peft_igc` makes lm_eval know the name `igc`; the program `lm_eval` needs `peft-igc autoload on`.
 
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
 Try it: `pytest tests/inference/test_harness.py`; the tasks are in `harness_tasks`
@@ -30,7 +25,7 @@ from lm_eval.models.huggingface import HFLM
 from ..tuner.anchors import Rules, anchors_in_text
 from ..tuner.base_model import TINY
 from ..tuner.hooks.wrapper import active_config
-from .loading import find_adapter, find_base, load_adapter
+from .loading import find_base, load_adapter
 
 
 __all__ = ["IGCLM", "anchors_of_batch", "key_of", "waves"]
@@ -49,9 +44,7 @@ def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
 
 
 def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], Ends]]:
-    """Splits requests so that within each part a text has one end of its question.
-
-    There is one part unless the same tokens are asked for twice with different contexts.
+    """Splits requests so that within each part a text has one end of its context: one part in nearly all cases.
 
     Args:
         requests: likelihood requests.
@@ -124,7 +117,7 @@ class IGCLM(HFLM):
     def _create_model(self, *args: Any, peft: str | None = None, **kwargs: Any) -> None:
         """Loads the base with the parent's method, and the adapter with ours."""
         super()._create_model(*args, peft=None, **kwargs)
-        if peft and Path(find_adapter(peft)).is_dir():
+        if peft and (peft == TINY or Path(peft).expanduser().is_dir()):
             self._model = load_adapter(self._model, peft)
         elif peft:
             from peft import PeftModel

@@ -6,12 +6,10 @@
     lm_eval ... --tasks arithmetic_file --metadata '{"data": "items.jsonl"}'
 
 In: the harness's `metadata`, which also holds the arguments of the model. Out: `{"test": dataset}` with the columns
-`prompt`, `target`, `group` and `ending` (the target and the end token, for likelihoods). Nothing is downloaded.
-
-`arithmetic_generated` are items of our generator in the form of BIG-bench; `arithmetic_file` reads a file or folder:
-items of `peft-igc eval`, BIG-bench's `task.json` or rows, or rows with `context` and `completion` as the harness's own
-arithmetic tasks have them. `_likelihood` after the name asks whether the target *and the end of the answer* are the
-most probable tokens, which is what exact match of a generated answer asks; no text has to be generated for it.
+`prompt`, `target`, `group` and `ending` (the target and the end token, for likelihoods). `arithmetic_generated` are
+items of our generator in the form of BIG-bench; `arithmetic_file` reads items of `peft-igc eval`. `_likelihood` after
+the name asks whether target and end token are the most probable ones, as exact match of a generated answer does; no
+text has to be generated for it.
 Try it: `pytest tests/inference/test_harness.py`
 """
 
@@ -20,59 +18,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..data.bigbench import bigbench_test_set, load_bigbench
-from ..data.files import read_items, read_rows
+from ..data.bigbench import bigbench_test_set
+from ..data.files import read_items
 from .loading import find_base
 
 
-__all__ = ["FOLDER", "generated", "match", "published"]
+__all__ = ["FOLDER", "from_file", "generated", "match"]
 
 FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 
 
 def generated(per_group: int = 10, seed: int = 0, **metadata: Any) -> dict[str, Any]:
-    """Items of the generator, `per_group` for each operation and length.
-
-    Args:
-        per_group: items of each of the twenty groups.
-        seed: equal seeds give equal items.
-        metadata: other fields of the harness's metadata.
-    """
+    """Items of the generator, `per_group` for each of the twenty operations and lengths."""
     return _rows(bigbench_test_set(per_group, seed), metadata)
 
 
-def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
-    """Items from a file or a folder.
-
-    Args:
-        data: path of the file or the folder.
-        metadata: other fields of the harness's metadata.
-
-    Raises:
-        ValueError: if no path is given, or the format is unknown.
-        FileNotFoundError: if there is no such path.
-    """
+def from_file(data: str | None = None, **metadata: Any) -> dict[str, Any]:
+    """Items of `peft-igc eval`, from the file `data`."""
     if not data:
         raise ValueError('The task has no file to read. Pass its path: `--metadata \'{"data": "items.jsonl"}\'`.')
-    path = Path(data).expanduser()
-    if not path.exists():
-        raise FileNotFoundError(f"`{path}` does not exist. Pass an existing file in `--metadata '{{\"data\": ...}}'`.")
-    names = _names_of(path)
-    if {"context", "completion"} <= names:
-        rows = read_rows(path)
-        items = [{"prompt": row["context"], "target": row["completion"].strip()} for row in rows]
-    elif "prompt" in names:
-        items = read_items(path)
-    else:
-        items = load_bigbench(path)
-    return _rows(items, metadata)
-
-
-def _names_of(path: Path) -> set[str]:
-    """The names of the first row's fields, if it is a file of JSON lines or CSV."""
-    if path.is_dir() or path.suffix in (".json", ".parquet"):
-        return set()
-    return {"prompt"} if ".csv" in path.suffixes else set(read_rows(path)[0])
+    return _rows(read_items(Path(data).expanduser()), metadata)
 
 
 def _rows(items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:

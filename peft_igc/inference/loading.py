@@ -1,8 +1,7 @@
 """Loads a base model with its tokenizer, and an adapter onto a base model.
 
 `load_base` returns the base inside the package, one in a folder, or one on the hub: the model in eval mode, the
-tokenizer set to left padding as generation needs it. `tiny_igc` returns the base inside the package with its trained
-adapter. `load_adapter` adds a saved adapter of any PEFT method with
+tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
 `PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
 
 Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
@@ -35,7 +34,6 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `or
 __all__ = [
     "TINY",
     "TINY_FOLDER",
-    "check_adapter_folder",
     "find_adapter",
     "find_base",
     "is_hub_id",
@@ -52,9 +50,6 @@ def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Loads the base model inside the package: a Llama of 2.8 million parameters, in float32.
 
     It copies numbers and knows some English, but cannot calculate. Each call loads a new copy.
-
-    Raises:
-        FileNotFoundError: if the package was installed without its data files.
     """
     return load_base(TINY)
 
@@ -63,9 +58,6 @@ def tiny_igc() -> tuple[PeftModel, PreTrainedTokenizerBase]:
     """Loads the base model inside the package with the trained adapter inside the package, in eval mode.
 
     It calculates with two integers of up to 40 digits. Each call loads a new copy.
-
-    Raises:
-        FileNotFoundError: if the package was installed without its data files.
     """
     base, tokenizer = load_base(TINY)
     return load_adapter(base, TINY), tokenizer
@@ -93,8 +85,8 @@ def load_base(
     source = find_base(name_or_path)
     if dtype is None:
         dtype = torch.float32 if source is TINY_FOLDER else "auto"
-    elif isinstance(dtype, str):
-        dtype = _parse_dtype(dtype)
+    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise ValueError(f'`dtype="{dtype}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
     try:
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(source)
@@ -107,59 +99,40 @@ def load_base(
             f"`{source}` is not a local folder and could not be loaded from the hub: {error} "
             'Check the name, or pass a local folder or "tiny".'
         ) from error
-    _prepare_padding(tokenizer, source)
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise ValueError(
+                f"The tokenizer of `{source}` has neither a padding nor an end token. Set `pad_token` in its "
+                "`tokenizer_config.json`."
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
     return model.eval(), with_template(tokenizer)
 
 
 def find_base(name_or_path: str | Path) -> Path | str:
-    """Location of a base model: a `Path` for a local folder, a string for a possible hub id.
-
-    Args:
-        name_or_path: as in `load_base`.
-
-    Raises:
-        FileNotFoundError: if a path does not exist or the folder contains no model.
-        ValueError: if the folder contains an adapter.
-    """
-    folder = TINY_FOLDER if str(name_or_path) == TINY else Path(name_or_path).expanduser()
-    if folder.exists() and not folder.is_dir():
-        raise FileNotFoundError(f"`{folder}` is a file, not a model's folder. Pass the folder with `config.json`.")
-    if not folder.is_dir() and folder != TINY_FOLDER:
-        if isinstance(name_or_path, Path) or not is_hub_id(name_or_path):
-            raise FileNotFoundError(
-                f'The folder `{folder}` does not exist. Pass an existing folder, a hub id, or "tiny".'
-            )
+    """Location of a base: a `Path` for a local folder, a string for a possible hub id. Errors as in `load_base`."""
+    cure = 'Pass a folder written by `model.save_pretrained`, a hub id, or "tiny".'
+    folder = Path(name_or_path).expanduser()
+    if str(name_or_path) == TINY:
+        folder = TINY_FOLDER
+        cure = "Install the package again, or make one with `python recipes/pretrain_tiny_base.py --output DIR`."
+    elif isinstance(name_or_path, str) and not folder.exists() and is_hub_id(name_or_path):
         return name_or_path
     if (folder / "config.json").is_file():
         return folder
-    if (folder / "adapter_config.json").is_file():
+    if (folder / CONFIG_NAME).is_file():
         raise ValueError(
             f"`{folder}` contains an adapter, not a base model. Load the base that it was trained on, "
             "then add it with `PeftModel.from_pretrained(base, folder)`."
         )
-    if folder == TINY_FOLDER:
-        raise FileNotFoundError(
-            f"The embedded base model is missing from `{folder}`. Install the package again, "
-            "or make the model with `python recipes/pretrain_tiny_base.py --output DIR` and load that folder."
-        )
-    raise FileNotFoundError(
-        f"The folder `{folder}` contains no `config.json`. Pass a folder written by `model.save_pretrained`."
-    )
+    problem = "contains no `config.json`" if folder.is_dir() else "is a file" if folder.exists() else "does not exist"
+    raise FileNotFoundError(f"The folder `{folder}` of a base model {problem}. {cure}")
 
 
 def is_hub_id(name: str) -> bool:
     """Whether a name can be one of the hub: `name` or `organization/name`."""
     return _HUB_ID.fullmatch(name) is not None
-
-
-def _parse_dtype(name: str) -> torch.dtype | str:
-    """The torch dtype of this name; `"auto"` is returned as it is."""
-    if name == "auto":
-        return name
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f'`dtype="{name}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
-    return dtype
 
 
 def with_template(tokenizer: Any) -> Any:
@@ -169,21 +142,19 @@ def with_template(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> None:
-    """Sets left padding, and the end token as padding token if there is none."""
-    if tokenizer.pad_token is None:
-        if tokenizer.eos_token is None:
-            raise ValueError(
-                f"The tokenizer of `{source}` has neither a padding nor an end token. Set `pad_token` in its "
-                "`tokenizer_config.json`."
-            )
-        tokenizer.pad_token = tokenizer.eos_token
-    tokenizer.padding_side = "left"
-
-
 def find_adapter(folder: str | Path) -> Path:
-    """Location of an adapter: `"tiny"` names the one inside the package."""
-    return TINY_ADAPTER_FOLDER if str(folder) == TINY else Path(folder).expanduser()
+    """The folder of an adapter, which has to be there; `"tiny"` names the one inside the package."""
+    if str(folder) == TINY:
+        folder, cure = TINY_ADAPTER_FOLDER, "Install the package again, or make the adapter with `peft-igc demo`."
+    else:
+        folder, cure = Path(folder).expanduser(), "Pass a folder written by `model.save_pretrained`."
+    if not folder.is_dir():
+        raise FileNotFoundError(f"The adapter folder `{folder}` does not exist. {cure}")
+    if not (folder / CONFIG_NAME).is_file():
+        raise FileNotFoundError(f"The folder `{folder}` contains no `{CONFIG_NAME}`. {cure}")
+    if not any((folder / name).is_file() for name in (SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME)):
+        raise FileNotFoundError(f"The folder `{folder}` contains no `{SAFETENSORS_WEIGHTS_NAME}`. Copy it again.")
+    return folder
 
 
 def load_adapter(
@@ -207,12 +178,10 @@ def load_adapter(
             was trained with this one is missing.
     """
     folder = find_adapter(folder)
-    check_adapter_folder(folder)
-    keys = _keys(folder)
     config = read_config(folder) if config is None else config
-    _check_method(folder, config, keys)
     _warn_of_base(folder, config, base)
     try:
+        _check_method(folder, config)
         model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
         return model.eval()
     except (SafetensorError, EOFError) as error:
@@ -251,9 +220,6 @@ def read_config(folder: Path) -> PeftConfig:
 
     The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
     and would read one of any size.
-
-    Raises:
-        ValueError: if the file is none of a PEFT method.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:
@@ -275,50 +241,19 @@ def read_config(folder: Path) -> PeftConfig:
     return config
 
 
-def _keys(folder: Path) -> list[str]:
-    """The keys of the weights in a folder. Refuses those that cannot be read."""
-    path = folder / SAFETENSORS_WEIGHTS_NAME
-    if not path.is_file():
-        return []
-    try:
-        with safe_open(path, framework="pt") as file:
-            return list(file.keys())
-    except SafetensorError as error:
-        raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
-
-
-def _check_method(folder: Path, config: PeftConfig, keys: list[str]) -> None:
+def _check_method(folder: Path, config: PeftConfig) -> None:
     """Refuses weights of an IGC adapter with the config of another method.
 
     PEFT (0.21) would warn, and leave the other method's adapter with its first random weights.
     """
-    if any(map(FILE_KEY.search, keys)) and not isinstance(config, IGCConfig):
+    path = folder / SAFETENSORS_WEIGHTS_NAME
+    if isinstance(config, IGCConfig) or not path.is_file():
+        return
+    with safe_open(path, framework="pt") as file:
+        holds_igc = any(map(FILE_KEY.search, file.keys()))
+    if holds_igc:
         method = getattr(config.peft_type, "value", config.peft_type)
         raise ValueError(
             f"`{folder}` holds the weights of an IGC adapter, but its `{CONFIG_NAME}` is of the method {method}. "
             "Copy the folder again."
         )
-
-
-def check_adapter_folder(folder: str | Path) -> None:
-    """Refuses a folder without an adapter, which PEFT would look up on the hub.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist or contains no adapter.
-    """
-    folder = find_adapter(folder)
-    if folder == TINY_ADAPTER_FOLDER and not (folder / "adapter_config.json").is_file():
-        raise FileNotFoundError(
-            f"The trained adapter of the embedded base is missing from `{folder}`. Install the package again, or make "
-            "the adapter with `peft-igc demo` and load `demo-output/adapter`."
-        )
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"The adapter folder `{folder}` does not exist. Pass a folder written by `model.save_pretrained`."
-        )
-    if not (folder / "adapter_config.json").is_file():
-        raise FileNotFoundError(
-            f"The folder `{folder}` contains no `adapter_config.json`. Pass a folder written by `save_pretrained`."
-        )
-    if not any((folder / name).is_file() for name in ("adapter_model.safetensors", "adapter_model.bin")):
-        raise FileNotFoundError(f"The folder `{folder}` contains no `adapter_model.safetensors`. Copy it again.")

@@ -1,8 +1,8 @@
 """Records of whole texts: tokens with what was written before each, steps, and where an answer comes from.
 
-A `TextRecord` is one text with its tokens and steps; `terminal` shows it as text, `pages` as HTML, `json_lines` as
-JSON. An `Answer` is what `generate` returned of it: text, steps, and one line that says whether the calculator wrote
-it. `equals_of` lists every `=` of a text. The record of a step is `tuner.records.StepRecord`; no tensors here.
+A `TextRecord` is one text with its tokens and steps. It has three views: text (`format`), JSON (`json_lines`) and a
+page (`pages`). An `Answer` is what `generate` returned of it: text, steps, and one line that says whether the
+calculator wrote it. The record of a step is `tuner.records.StepRecord`; no tensors here.
 Try it: `pytest tests/inference/test_records.py`
 """
 
@@ -10,41 +10,35 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..text.checks.claims import Verdict, check
-from ..tuner.records import NumberRecord, StepRecord
-from .details import Spell
+from ..tuner.records import NumberRecord, StepRecord, percent
 
 
 __all__ = [
     "NOWHERE",
-    "UNTRUE",
     "Answer",
-    "Equals",
     "NumberRecord",
-    "Pieces",
+    "Spell",
     "StepRecord",
     "TextRecord",
     "TokenRecord",
-    "equals_of",
+    "Untrue",
+    "facts_of",
+    "harmless",
     "json_lines",
     "token_texts",
 ]
 
+Spell = Callable[[Sequence[int]], str]  # the text of token ids
 UNKNOWN = "\u2026"  # shown for a token that is not known
 NOWHERE = StepRecord(-1, "none", reason="no_anchor")  # in place of the step of a text that has none
-EXACT, OWN, UNTRUE = "exact", "the model's own", "untrue"
 _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some tokenizers add one in front
-_SHOWN = 16  # tokens shown before an `=`
-_LONGEST = 64  # tokens after it in which its number is looked for
-_NUMBER = re.compile(r"\s*(?:[^\s\w.+-]\s*)?([-\u2212]?)\s*(?:[$€£¥₹]\s*)?(\d[\d,]*(?:\.\d+)?|\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,25 @@ class TokenRecord:
     base_probability: float | None = None
 
 
+class Untrue(NamedTuple):
+    """A calculation of a text that states another number than its value, whoever wrote it.
+
+    Attributes:
+        position: position of the token in which the stated number begins.
+        text: the calculation and the number.
+        written: the number as the text has it.
+        value: the right value.
+    """
+
+    position: int
+    text: str
+    written: str
+    value: str | None
+
+    def __str__(self) -> str:
+        return f"{self.text} (untrue: the value is {self.value})"
+
+
 @dataclass(frozen=True)
 class TextRecord:
     """One text, without padding.
@@ -92,9 +105,39 @@ class TextRecord:
         return [token for token in self.tokens if token.generated]
 
     @property
-    def untrue(self) -> list[Equals]:
-        """The calculations that state another number than their value."""
-        return [one for one in equals_of(self) if one.status == UNTRUE]
+    def whole(self) -> str:
+        """The text."""
+        return "".join(token.text for token in self.tokens)
+
+    @property
+    def untrue(self) -> list[Untrue]:
+        """The calculations that `text.check` finds untrue."""
+        ends = list(accumulate(len(token.text) for token in self.tokens))
+        found, whole = [], self.whole
+        for claim in check(whole):
+            if claim.verdict is Verdict.UNTRUE:
+                at = bisect_right(ends, claim.span[1] - len(claim.number))
+                found.append(Untrue(at, whole[slice(*claim.span)], claim.number, claim.value))
+        return found
+
+    def format(self) -> str:
+        """The text with its steps and the gates of its new tokens, for a terminal."""
+        lines = [f"text       {self.whole}"]
+        for step in self.steps:
+            lines.append(f"step       at token {step.position}, after {step.before!r}, status {step.status}")
+            facts = facts_of(step)
+            width = max((len(text) for title, text, _ in facts if title.startswith("operand")), default=0)
+            lines += [f"  {title:<10} {text:<{width}}  {sure}".rstrip() for title, text, sure in facts]
+        if not self.steps:
+            lines.append("step       none: the text has no anchor")
+        lines += [f"untrue     {one}" for one in self.untrue]
+        if self.generated:
+            lines.append("tokens     gate at the position that predicted each one (-: nothing written)")
+        for token in self.generated:
+            gate = "    -" if token.gate is None else f"{token.gate:5.3f}"
+            base = "" if token.base in (None, token.text) else f"  (without the calculator: {token.base!r})"
+            lines.append(f"  {gate}      {token.text!r}{base}")
+        return harmless("\n".join(lines))
 
     def as_lines(self, number: int, prompts: bool) -> Iterator[dict[str, Any]]:
         """The objects of `json_lines` for this text, the text `number` of its recording."""
@@ -109,7 +152,7 @@ class TextRecord:
             yield {"record": "step", "text": number, **fields}
         for one in self.untrue:
             where = {"row": self.row, "position": one.position, "written": one.written, "value": one.value}
-            yield {"record": UNTRUE, "text": number, **where}
+            yield {"record": "untrue", "text": number, **where}
         for token in self.tokens:
             if token.generated or token.gate is not None or prompts:
                 fields = dataclasses.asdict(token)
@@ -135,11 +178,13 @@ class Answer:
         text: the text up to the end token.
         cut: whether there is no end token within `max_new_tokens`.
         steps: each step of prompt and answer, by position; empty without an anchor or without an active adapter.
+        record: the record of prompt and answer, of `trace` and `audit`; else None.
     """
 
     text: str
     cut: bool
     steps: tuple[StepRecord, ...] = ()
+    record: TextRecord | None = None
 
     @property
     def step(self) -> StepRecord | None:
@@ -176,124 +221,64 @@ class Answer:
             return f"by the model alone, although {self.expression} was calculated"
         return f"by the model alone, calculator {(self.step or NOWHERE).summary}"
 
+    def format(self) -> str:
+        """The answer for a terminal, after its record if it has one."""
+        own = harmless(f"answer     {self.text.strip()}\nsource     {self.source}")
+        return own if self.record is None else f"{self.record.format()}\n{own}"
+
     def __str__(self) -> str:
         return f"{self.text}  ({self.source})"
 
 
-# ------------------------------------------------------------------------------------------ texts of tokens
-class Pieces:
-    """The text that each token adds to those before it, so that the texts together are the whole text.
+def facts_of(step: StepRecord) -> list[tuple[str, str, str]]:
+    """What is shown of a step: for each fact its title, its text, and how sure it is (or nothing)."""
 
-    Tokens decoded alone lose their leading space (SentencePiece), and parts of a character have no text. So each is
-    decoded after its predecessor, and a character belongs to its last token; the others have an empty text.
+    def sure(probability: float | None, other: str | None, other_probability: float | None) -> str:
+        next_one = "" if other is None else f"; next {other}  {percent(other_probability or 0.0)}"
+        return percent(probability or 0.0) + next_one
 
-    Args:
-        spell: decodes tokens.
-    """
+    facts = [("silent", step.explanation, "")] if step.reason is not None else []
+    asked = sure(step.operator_probability, step.operator_runner_up, step.operator_runner_up_probability)
+    if step.expression is None:
+        return [*facts, ("operator", step.operator, asked)]
+    if step.by_rule:
+        facts.append(("expression", step.expression, f"by rule; asked: {asked}"))
+        facts += [("reduced", reduction, "") for reduction in step.reductions]
+    else:
+        numbers = []
+        for index, one in enumerate(step.operands, start=1):
+            least = "" if one.weakest == one.probability else f"; least certain place {percent(one.weakest)}"
+            how = sure(one.probability, one.runner_up, one.runner_up_probability) + least
+            numbers.append((f"operand {index}", one.text, how))
+        facts += [*numbers[:1], ("operator", step.operator, asked), *numbers[1:]]
+    result = step.result if step.result is not None else "no number is written"
+    return [*facts, ("result", result, "rounded" if step.rounded else "")]
 
-    def __init__(self, spell: Spell) -> None:
-        self._spell = spell
-        self._before: list[int] = []  # decoded with the next ones, for their spaces
-        self._open: list[int] = []  # not finished
 
-    def push(self, token: int) -> str:
-        """The text that `token` adds."""
-        self._open.append(token)
-        return "" if self._text().endswith("\ufffd") and len(self._open) < _MOST_PIECES else self.rest()
-
-    def rest(self) -> str:
-        """The text of the tokens that are not finished, at the end of a text."""
-        if not self._open:
-            return ""
-        text = self._text()
-        self._before, self._open = self._open, []
-        return text
-
-    def _text(self) -> str:
-        """What the open tokens add."""
-        return self._spell([*self._before, *self._open])[len(self._spell(self._before)) :]
+def harmless(text: str) -> str:
+    """Text in which characters that steer a terminal are replaced; line ends and tabs stay."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
 def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
-    """The text that each of n tokens adds, as in `Pieces`; `UNKNOWN` for a token without an id, which is negative."""
-    pieces = Pieces(spell)
-    texts = [UNKNOWN if token < 0 else pieces.push(token) for token in ids]
-    last = max((place for place, token in enumerate(ids) if token >= 0), default=None)
-    if last is not None:
-        texts[last] += pieces.rest()
-    return texts
+    """The text that each of n tokens adds to those before it; `UNKNOWN` for a token without an id, which is negative.
 
-
-# ------------------------------------------------------------------------------------------ every `=`
-@dataclass(frozen=True)
-class Equals:
-    """One `=` of a text: which calculation was exact, which the model's own, and which is untrue.
-
-    Attributes:
-        position: position of its token, counted in tokens from the beginning of the text.
-        text: the end of the line before it, and the `=` itself.
-        written: the number after it as the text has it, without thousands separators; None if there is none.
-        status: `untrue` if `text.check` finds another value than the number, whoever wrote it. Else the status of its
-            step, or None without a step: in a token in which no anchor rule finds the `=` (such as `="`), and where
-            the calculator was off.
-        result: the calculator's result, or None if it had none.
-        value: the right value where the status is `untrue`.
+    Tokens decoded alone lose their leading space (SentencePiece), and parts of a character have no text. So each is
+    decoded after its predecessor, and a character belongs to its last token; the others have an empty text.
     """
-
-    position: int
-    text: str
-    written: str | None
-    status: str | None
-    result: str | None
-    value: str | None = None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the text has the calculator's result here."""
-        if self.result is None or self.written is None:
-            return False
-        return Decimal(self.result.rstrip("%")) == Decimal(self.written)  # `12.50` and `12.5`
-
-    def __str__(self) -> str:
-        return f"{self.text} {self.written} ({self.origin})"
-
-    @property
-    def origin(self) -> str:
-        """`EXACT`, or `OWN` with the reason."""
-        if self.value is not None:
-            return f"{UNTRUE}: the value is {self.value}"
-        if self.is_exact:
-            return EXACT
-        why = "no step" if self.status is None else self.status
-        return f"{OWN} ({why if self.result is None else f'the calculator had {self.result}'})"
-
-
-def equals_of(text: TextRecord) -> list[Equals]:
-    """Every `=` of a text, in order."""
-    texts = [token.text for token in text.tokens]
-    steps = {step.position: step for step in text.steps}
-    untrue = _untrue(texts)
-    found = []
-    for position, piece in enumerate(texts):
-        if "=" not in piece:
+    texts: list[str] = []
+    before: list[int] = []  # decoded with the next ones, for their spaces
+    unfinished: list[int] = []
+    known = [place for place, token in enumerate(ids) if token >= 0]
+    for place, token in enumerate(ids):
+        if token < 0:
+            texts.append(UNKNOWN)
             continue
-        before = "".join(texts[max(position - _SHOWN + 1, 0) : position + 1])
-        after = piece.rpartition("=")[2] + "".join(texts[position + 1 : position + 1 + _LONGEST])
-        match = _NUMBER.match(after)
-        written = None if match is None else ("-" if match[1] else "") + match[2].replace(",", "")
-        step = steps.get(position)
-        status, result = (None, None) if step is None else (step.status, step.result)
-        value = untrue.get(position)
-        status = status if value is None else UNTRUE
-        found.append(Equals(position, before.rpartition("\n")[2].lstrip(), written, status, result, value))
-    return found
-
-
-def _untrue(texts: Sequence[str]) -> dict[int, str | None]:
-    """The right values of the untrue calculations of a text, by the token that has their `=`."""
-    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
-    claims = [claim for claim in check(whole) if claim.verdict is Verdict.UNTRUE]
-    return {
-        bisect_right(ends, whole.rfind("=", claim.span[0], claim.span[1] - len(claim.number))): claim.value
-        for claim in claims
-    }
+        unfinished.append(token)
+        text = spell([*before, *unfinished])[len(spell(before)) :]
+        if text.endswith("\ufffd") and len(unfinished) < _MOST_PIECES and place != known[-1]:
+            texts.append("")
+        else:
+            texts.append(text)
+            before, unfinished = unfinished, []
+    return texts

@@ -16,8 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.digits import may_look
-
 
 class Attention(nn.Module):
     """Multi-head scaled dot-product attention.
@@ -124,7 +122,7 @@ def one_batch(anchors: torch.Tensor) -> bool:
     In a text of many anchors each context is a small part of it, and only that costs time in `batches`. In training
     one anchor per row is the rule.
     """
-    return (anchors.shape[1] == 1 and torch.is_grad_enabled()) or not may_look(anchors)
+    return anchors.shape[1] == 1 and torch.is_grad_enabled()
 
 
 def batches(sizes: list[int], smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[list[int], int]]:

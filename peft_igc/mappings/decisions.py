@@ -1,7 +1,7 @@
 """Decides each step on the host: what its text says in symbols, what the network reads in it, and what that is worth.
 
 In: the texts of the steps and, where the network is asked, the integers of its reading. Out: a `Decision` for each
-step, and results as tensors. In a compiled graph the host is called by one operator, `peft_igc::decide`.
+step, and results as tensors.
 
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
@@ -20,21 +20,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
 from ..numbers.places import Run
-from ..numbers.token_table import PADDING, UNSEEN, TokenTable
+from ..numbers.token_table import PADDING, UNSEEN
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason
 from ..text.requests import Meant, answer
-from ..text.rounding import Rounding
 from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, Vocabulary
-from .places import ON_HOST, StepTexts
+from .places import StepTexts
 from .readings import SCALE, Mark
 
 
@@ -263,9 +261,7 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
     return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
 
 
-def _pointed(
-    texts: StepTexts, step: int, count: int, reading: Sequence[int]
-) -> tuple[list[tuple[Run, bool]], bool]:
+def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) -> tuple[list[tuple[Run, bool]], bool]:
     """The numbers that a network points at, each with whether it is negated, and whether places before those that
     were read may belong to them; no numbers if one is none, or is there twice. `count` as of `operations.takes`."""
     begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
@@ -309,62 +305,5 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
     packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
-    return _result(packed.view(*shape, FIELDS + width))
-
-
-def _result(packed: Tensor) -> Result:
-    """The parts of packed results [..., `FIELDS` + R]."""
+    packed = packed.view(*shape, FIELDS + width)
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
-
-
-def decided_in_graph(config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor) -> Result:
-    """The results of [B, A] steps in a compiled graph.
-
-    Args:
-        config: an `IGCConfig`.
-        reader: the input mapping.
-        ids: [B, n] int64.
-        anchors, since: [B, A] int64.
-        summary: of the pointing.
-    """
-    values = (config.num_digits, config.result_digits, config.max_operands, config.decimals)
-    packed = _decide_in_graph(
-        ids, anchors, since, summary, reader.vocabulary.key, reader.tokens.key, " ".join(config.operations),
-        config.confidence, *values, config.rounding,
-    )  # fmt: skip
-    return _result(packed.unflatten(0, anchors.shape))
-
-
-@torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
-def _decide_in_graph(
-    ids: Tensor,
-    anchors: Tensor,
-    since: Tensor,
-    summary: Tensor,
-    vocabulary: str,
-    table: str,
-    operations: str,
-    confidence: float,
-    digits: int,
-    result_digits: int,
-    operands: int,
-    decimals: bool,
-    rounding: str,
-) -> Tensor:
-    """The packed results [N, `FIELDS` + R]."""
-    known = tuple(operations.split(" "))
-    limits = Limits(digits, result_digits, operands, known, decimals, Rounding.of(rounding))
-    settings = Settings(known, confidence, limits)
-    texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
-    said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
-    found, fewest = [], settings.fewest
-    for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
-        alone = one and (decided_alone(one, texts, step, fewest) or decide(settings, one, texts, step, reading))
-        found.append(packed_of(alone, result_digits))
-    return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
-
-
-@_decide_in_graph.register_fake
-def _(ids: Tensor, anchors: Tensor, *rest: Any) -> Tensor:
-    """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), FIELDS + rest[7])

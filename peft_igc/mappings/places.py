@@ -1,7 +1,7 @@
 """The places of a batch as tensors, for the reader of the token interface; `numbers.places` finds them on the host.
 
 In: token ids with the anchors of the steps, which come to the host in one copy (`StepTexts`). Out: `PlaceTensors`, in
-groups of contexts of like length. In a compiled graph the host is called by one operator, `peft_igc::places`.
+groups of contexts of like length.
 Try it: `pytest tests/mappings/test_token_interface.py`
 
 Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
@@ -21,14 +21,9 @@ from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
 from .attention import batches
 
 
-__all__ = ["ON_HOST", "PlaceTensors", "StepTexts", "place_tensors"]
-
-# The host is waited for, so no CUDA graph may hold such an operator. Since torch 2.9 a graph of
-# `mode="reduce-overhead"` is split there; before, such graphs are for silent passes only.
-ON_HOST: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
+__all__ = ["PlaceTensors", "StepTexts", "place_tensors"]
 
 _WORD, _NUMBER, _BROKEN = range(3)
-_FIELDS = 4  # of a place: position, sentence, value, kind
 
 
 class StepTexts(NamedTuple):
@@ -170,40 +165,3 @@ def _packed(places: Places, values: dict[int, int], width: int, no_value: int) -
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         lines.append((at, sentence, values.get(place, no_value), kind))
     return lines
-
-
-def places_in_graph(
-    tokens: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
-) -> PlaceTensors:
-    """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
-    most = min(most, ids.shape[1])
-    packed = _in_graph(ids, anchors, since, tokens.key, most, width)
-    positions, sentence, value, kind = packed[..., :_FIELDS].unbind(-1)
-    numbers = packed[..., _FIELDS:].flatten(0, 1)  # [N * W, D + 1], a row for each place
-    numbers = torch.nn.functional.pad(numbers, (0, 0, 0, 1), value=PAD)
-    row = torch.arange(len(ids), device=ids.device).repeat_interleave(anchors.shape[1])
-    return PlaceTensors([], row, positions, sentence, value, kind, numbers)
-
-
-@torch.library.custom_op("peft_igc::places", mutates_args=(), **ON_HOST)
-def _in_graph(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
-    """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
-    texts = StepTexts.of(TokenTable.of_key(table), most, ids, anchors, since)
-    lines: list[list[int]] = []
-    first: dict[str, int] = {}
-    for step, one in enumerate(texts.places):
-        known: dict[str, int] = {}
-        values, none = _values(texts, step, known), len(texts.anchors) * most
-        names = list(known)
-        for place, fields in enumerate(_packed(one, values, most, -1)):
-            here = step * most + place
-            name = names[fields[2]] if fields[2] >= 0 else ""
-            value = first.setdefault(name, here) if name else none
-            lines.append([*fields[:2], value, fields[3], *classes(name, width)])
-    return torch.tensor(lines, device=ids.device).view(len(texts.anchors), most, _FIELDS + width)
-
-
-@_in_graph.register_fake
-def _(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
-    """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), most, _FIELDS + width)

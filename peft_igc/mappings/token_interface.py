@@ -19,14 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.digits import may_look
 from ..numbers.places import LEAD
 from ..numbers.token_table import PADDING, TokenTable
 from ..text.results.spelling import ENDS, Spelled
 from ..text.vocabulary import Vocabulary
 from .attention import Block, float_logits, one_batch, rms
 from .layer_mix import LayerMix
-from .places import PlaceTensors, StepTexts, place_tensors, places_in_graph
+from .places import PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 
@@ -163,10 +162,6 @@ class TokenInputMapping(nn.Module):
             steps: n indices of steps of `texts`. Only these are read, with n in place of the dimensions B and A.
         """
         since, width = torch.zeros_like(anchors) if since is None else since, self.num_digits + 1
-        if texts is None and not may_look(ids):
-            ids = ids.masked_fill(~valid, PADDING)
-            places = places_in_graph(self.tokens, ids, anchors, since, self.max_distance, width)
-            return self._point(kept, places).unflattened(anchors.shape)
         if texts is None:
             ids = ids.masked_fill(~valid, PADDING)
             texts = StepTexts.of(self.tokens, self.max_distance, ids, anchors, since)

@@ -25,7 +25,6 @@ __all__ = [
     "encode",
     "is_number",
     "length",
-    "may_look",
     "parse_number",
     "to_left_aligned",
     "to_right_aligned",
@@ -221,10 +220,3 @@ def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
         shown = text[:point] + "." * bool(places) + text[point:] + "%" * percent
         texts.append("-" * number.startswith("-") + shown)
     return texts
-
-
-def may_look(tensor: Tensor) -> bool:
-    """Whether the host may read values of a tensor: not while it is compiled, captured or has no values."""
-    if torch.compiler.is_compiling() or type(tensor) is not Tensor:  # fake tensors are of a subclass
-        return False
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -11,13 +11,11 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
 
 from ..text.integers import JOINTS, MINUSES, ends_in_minus
 from ..text.results.spelling import Piece, Speller
@@ -51,7 +49,6 @@ class TokenTable:
 
     Attributes:
         speller: How the tokens spell results.
-        key: For `of_key`, in this process.
 
     Raises:
         ValueError: A field is invalid or contradicts another one; the message names the first such token.
@@ -66,18 +63,9 @@ class TokenTable:
     points: dict[int, str] = field(default_factory=dict)
     decimals: bool = False
     speller: Speller = field(init=False, compare=False, repr=False)
-    key: str = field(init=False, compare=False, repr=False)
 
     def __deepcopy__(self, memo: Any) -> TokenTable:
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:  # without `key`, which is of this process
-        return TokenTable, tuple(getattr(self, one.name) for one in fields(self) if one.init)
-
-    @staticmethod
-    def of_key(key: str) -> TokenTable:
-        """The table with a `key`, for operators of compiled graphs, which take no objects."""
-        return _made[key]
 
     def __post_init__(self) -> None:
         size = len(self.vocabulary)
@@ -106,8 +94,6 @@ class TokenTable:
             if (digit, False) not in seen:
                 raise ValueError(f"No token spells the single digit {digit}, so some results cannot be written.")
         object.__setattr__(self, "speller", _speller(self))
-        object.__setattr__(self, "key", str(next(_keys)))
-        _made[self.key] = self
 
     def _check_points(self) -> None:
         """Refuses tokens that are no point, and a `point` that is not among them."""
@@ -255,8 +241,6 @@ def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:
     return {int(token): text for token, text in texts.items()}
 
 
-_keys = itertools.count()
-_made: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
 _NUMERIC = re.compile(" ?[0-9]+")
 POINTED = re.compile(r" ?[0-9]*\.[0-9]*")  # tokens of a point, or of a point and digits
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "vocabulary": str, "group": int, "minus": int}

@@ -204,10 +204,7 @@ def check(parsed: Parsed) -> None:
     answered = parsed.training.igc_exact_match or (arguments.has_igc and arguments.igc_held_out)
     rows = arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."
     for name, (has_effect, reason) in {
-        "igc_exact_match": (
-            parsed.training.eval_strategy != "no",
-            "without an evaluation. Set `eval_strategy`.",
-        ),
+        "igc_exact_match": (parsed.training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
         "igc_exact_match_tokens": (answered, "without `igc_exact_match` or `igc_held_out`. Set one of them."),
         "igc_generated_max_digits": rows,
         "igc_generated_mixture": rows,

@@ -24,8 +24,7 @@ from accelerate import PartialState
 from accelerate.logging import get_logger
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
-from ..data.dataset import to_dataset
-from ..data.label_summary import row_labels, similar_columns, summarize
+from ..data.dataset import row_labels, similar_columns, summarize, to_dataset
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
@@ -96,10 +95,10 @@ def check_annotated(train: Any, parsed: Parsed) -> None:
 
 def describe(train: Any, config: IGCConfig, parsed: Parsed) -> None:
     """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
-    training, state, summary = parsed.training, PartialState(), summarize(train)
+    training, state, summary = parsed.training, PartialState(), summarize(train, config.operations)
     if summary is not None:  # a stream is not counted
-        state.print(summary.format())
-        for text in summary.warnings(config.operations):
+        state.print(summary[0])
+        for text in summary[1]:
             logger.warning(text)
     rates = f"{training.calculator_learning_rate:g} for the calculator"
     if training.igc_muon_learning_rate is not None:

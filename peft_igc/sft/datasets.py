@@ -16,12 +16,11 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN
-from ..data.dataset import to_dataset
-from ..data.label_summary import similar_columns
-from ..data.wording.templates import FEW
-from ..data.wording.wording import TRAINING
-from ..data.writing_rows import covering_rows, has_number, longer_rows
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number
+from ..data.dataset import similar_columns, to_dataset
+from ..data.wording.wording import FEW, TRAINING
+from ..data.writing_rows import covering_rows, longer_rows
+from ..text.values import Limits
 from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments, Parsed
@@ -54,12 +53,10 @@ def generated_rows(
             are complete sets. None: `bigbench_test_set(200)`.
         changes: Arguments of `ArithmeticRows` that differ.
     """
-    with_tokens, digits = arguments.igc_interface == "tokens", _digits(arguments)
-    most = arguments.igc_generated_max_digits
+    limits, most = _limits(arguments), arguments.igc_generated_max_digits
+    with_tokens = arguments.igc_interface == "tokens"
     options: dict[str, Any] = {
-        "num_digits": digits,
-        "result_digits": arguments.igc_result_digits or digits,
-        "max_digits": min(MAX_DIGITS, digits) if most is None else most,
+        "max_digits": min(MAX_DIGITS, limits.digits) if most is None else most,
         "mixture": arguments.mixture,
         # The few phrasings have no everyday ones.
         "wording": TRAINING if with_tokens or arguments.mixture.casual else FEW,
@@ -67,18 +64,17 @@ def generated_rows(
         "distinct": True,
         "exclude": bigbench_test_set(200) if excluded is None else excluded,
     }
-    if arguments.igc_operations is not None:  # rows of functions have a stream of their own, `data.functions`
-        options["operations"] = [one for one in arguments.igc_operations if not one.isalpha()]
-    if arguments.igc_rounding is not None:
-        options["rounding"] = arguments.igc_rounding
-    if with_tokens:
-        options |= {"max_operands": arguments.igc_max_operands or 8, "decimals": True}
-    return ArithmeticRows(seed, **(options | changes))
+    return ArithmeticRows(seed, limits=limits, **(options | changes))
 
 
-def _digits(arguments: IGCArguments) -> int:
-    """The maximum number of digits of an operand."""
-    return int(arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"])
+def _limits(arguments: IGCArguments) -> Limits:
+    """What the calculator supports; rows of functions have a stream of their own, `data.functions`."""
+    with_tokens = arguments.igc_interface == "tokens"
+    digits = arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"]
+    operations = tuple(one for one in arguments.igc_operations or "+-*/" if not one.isalpha())
+    operands = (arguments.igc_max_operands or 8) if with_tokens else 2
+    rounding: Any = arguments.igc_rounding or "refuse"
+    return Limits(digits, arguments.igc_result_digits or digits, operands, operations, with_tokens, rounding)
 
 
 def rows_of_writing(
@@ -97,11 +93,10 @@ def rows_of_writing(
     silent = dict.fromkeys(without, 0.0)  # most texts by many hands have no long numbers
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
-    digits = _digits(arguments)
-    most = min(stage.max_digits, digits)
+    most = min(stage.max_digits, _limits(arguments).digits)
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
-    lengths = min(longer.result_digits or digits, 2 * most) if stage.equal_lengths else None
+    lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
     covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
     return [*found, *longer_rows(longer, half, lengths), *covering]
 
@@ -123,7 +118,8 @@ def load_corpora(
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
     if script.dataset_streaming if script.dataset_name else mixture.streaming:
         for name, value in (
-            ("igc_generated_rows", arguments.igc_generated_rows or None), ("test_split_size", mixture.test_split_size)
+            ("igc_generated_rows", arguments.igc_generated_rows or None),
+            ("test_split_size", mixture.test_split_size),
         ):
             if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")

@@ -22,13 +22,12 @@ from transformers import AutoConfig, AutoTokenizer
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config, with_template
+from ..inference.loading import find_adapter, load_adapter, read_config, with_template
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
-from ..tuner.saving.companions import NESTED, companions_in
-from ..tuner.saving.trained_with import LOW_RANK
+from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
 from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
 
@@ -82,7 +81,6 @@ def make_config(source: str, parsed: Parsed, tokenizer: Any) -> IGCConfig:
 def _saved_config(wanted: IGCConfig, parsed: Parsed, tokenizer: Any) -> IGCConfig:
     """The config of the calculator that `igc_init_from` names, which has to agree with the given arguments."""
     folder = find_adapter(str(parsed.igc.igc_init_from))
-    check_adapter_folder(folder)
     saved = read_config(folder)
     if not isinstance(saved, IGCConfig):
         method = getattr(saved.peft_type, "value", saved.peft_type)

@@ -42,8 +42,7 @@ OFTEN = (
 SHORT = (
     "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
     "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
-    "igc_writing "
-    "igc_exact_match"
+    "igc_writing igc_exact_match"
 ).split()
 WIDTH, ABOUT = 119, 59  # columns of that page, and the one at which the texts begin
 EXAMPLES = """\
@@ -61,8 +60,6 @@ WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
 LONG = 100  # least number of steps with a warm-up
 GENERATED_ROWS = 10_000
 LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
-
-
 # Whoever gives one of these has chosen an optimizer.
 _RATES = {"learning_rate", "igc_learning_rate", "igc_muon_learning_rate", "optim", "optim_args"}
 

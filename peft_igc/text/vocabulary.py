@@ -9,12 +9,10 @@ Shapes: V ids of the vocabulary.
 from __future__ import annotations
 
 import codecs
-import itertools
 import json
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from .pieces import CONTROL, UNKNOWN
 from .token_bytes import special_tokens, token_bytes
@@ -48,10 +46,6 @@ class Spelled(NamedTuple):
     ends: list[int]
 
 
-_keys = itertools.count()
-_made: WeakValueDictionary[str, Vocabulary] = WeakValueDictionary()
-
-
 class Vocabulary:
     """The characters of the tokens 0..V-1. It does not change after it is made; copies are the object itself.
 
@@ -64,7 +58,6 @@ class Vocabulary:
             each other, because the name of a role is no word of the message. Empty for other templates.
 
     Attributes:
-        key: For `of_key`, in this process.
         texts: The text of each token, with U+FFFD for parts of characters and `""` for an unused id.
 
     Raises:
@@ -85,8 +78,6 @@ class Vocabulary:
         for name, ids in {"control": self.control, "unknown": self.unknown, "header": self.header}.items():
             if bad := [token for token in ids if not 0 <= token < len(self.tokens)]:
                 raise ValueError(f"`{name}` has token {bad[0]}, but the tokens are 0..{len(self.tokens) - 1}. {_CURE}")
-        self.key = str(next(_keys))
-        _made[self.key] = self
         self._saved: bytes | None = None
         self.texts = [spelled.decode("utf-8", "replace") for spelled in self.tokens]
         self._texts = [_plain(text) or UNKNOWN for text in self.texts]  # as `spell` gives them
@@ -96,11 +87,6 @@ class Vocabulary:
             self._texts[token] = UNKNOWN
         # Tokens that hold parts of characters, which those of other tokens may complete.
         self._partial = {token for token, text in enumerate(self._texts) if _PART in text}
-
-    @staticmethod
-    def of_key(key: str) -> Vocabulary:
-        """The vocabulary with a `key`, for operators of compiled graphs, which take no objects."""
-        return _made[key]
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:

@@ -16,7 +16,7 @@ from datasets import Dataset
 from torch.utils.data import Sampler
 
 from ..data.columns import ALL_COLUMNS
-from ..data.dataset import Shuffled
+from ..data.dataset import shuffled
 from .labels import CUT, WHOLE
 
 
@@ -40,7 +40,7 @@ class Lots(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         rng = Random(f"tokenized_rows/{self.seed}")
-        source, size = iter(Shuffled(range(len(self.lengths)), self.seed)), self.batch_size
+        source, size = shuffled(range(len(self.lengths)), self.seed), self.batch_size
         for first in range(0, self.batches, BATCHES_AT_ONCE):
             lot = sorted(itertools.islice(source, size * BATCHES_AT_ONCE), key=self.lengths.__getitem__)
             batches = [lot[start : start + size] for start in range(0, len(lot), size)]

@@ -25,7 +25,7 @@ from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
-from ..data.label_summary import row_labels
+from ..data.dataset import row_labels
 from ..mappings.readings import IGNORE
 from ..numbers.token_table import TokenTable
 from ..text.integers import integers

@@ -86,8 +86,8 @@ class IGCSFTConfig(SFTConfig):
     refer to the [`~trl.SFTConfig`] documentation. All its defaults are kept, so without a calculator both trainers
     behave the same. With a calculator, consider these:
 
-    - `activation_checkpointing`: set it to `False` if memory allows. This saves the second forward pass. The name is
-      that of transformers 5.23, and understood with all versions.
+    - `activation_checkpointing`: set it to `False` if memory allows. This saves the second forward pass. All versions
+      of transformers take this name here, which is theirs from 5.23 on.
     - `enable_jit_checkpoint`: set it to `True` if the run may be interrupted. SIGTERM then saves a checkpoint.
 
     Parameters:
@@ -160,7 +160,7 @@ class IGCSFTConfig(SFTConfig):
     def __post_init__(self) -> None:
         # Both names at once, so that no version warns of the other one, which TRL (1.16) sets by default.
         if self.activation_checkpointing is None:
-            self.activation_checkpointing = vars(self)["gradient_checkpointing"]
+            self.activation_checkpointing = self.gradient_checkpointing  # type: ignore[has-type]
         self.gradient_checkpointing = self.activation_checkpointing
         super().__post_init__()
         for name, least in (("igc_writing_every", 1), ("igc_exact_match", 0), ("igc_exact_match_tokens", 1)):

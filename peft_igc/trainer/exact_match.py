@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from trl.data_utils import apply_chat_template
 
-from ..inference.decoding import end_tokens
-from ..inference.evaluation import answer_tokens, decode_answer, is_right, longest_text
+from ..inference.decoding import end_tokens, longest_text
+from ..inference.evaluation import answer_tokens, decode_answer, is_right
 
 
 __all__ = ["ExactMatch", "Question"]

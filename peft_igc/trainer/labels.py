@@ -192,7 +192,7 @@ class TextCheck:
         if not self.config.has_vocabulary and step.operator == EXPRESSION:
             raise ValueError(
                 f"`{EXPRESSION_COLUMN}` {step.expression!r} is not one operation on two integers. Others are read by "
-                "rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or set `igc_operator` to \"none\"."
+                'rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or set `igc_operator` to "none".'
             )
         given, unread = step, None
         if step.expression is not None and self.config.has_vocabulary:

@@ -55,7 +55,7 @@ class Muon(torch.optim.Optimizer):
                 update = gradient.lerp(state["momentum_buffer"], momentum)
                 update = orthogonal(update.bfloat16() if in_bf16(update.device) else update.float())
                 parameter.mul_(1 - rate * group["weight_decay"])
-                parameter.add_(update, alpha=-rate * 0.2 * math.sqrt(max(parameter.shape)))
+                parameter.add_(update, alpha=-rate * (0.2 * math.sqrt(max(parameter.shape))))
 
 
 def orthogonal(x: torch.Tensor) -> torch.Tensor:
@@ -128,11 +128,9 @@ def calculators(model: nn.Module) -> list[IGCLayer]:
 def calculator_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The trainable weight matrices [m, n] of all calculators in a model, which Muon trains."""
     # An embedding is a parameter with such a name, a classifier the weight of a module with such a name.
-    named = [
-        p for layer in calculators(model) for name, p in layer.named_parameters()
-        if not set(name.split(".")[-2:]) & set(NOT_MATRICES)
-    ]  # fmt: skip
-    return [p for p in named if p.requires_grad and p.dim() == 2 and min(p.shape) > 1]
+    named = [one for layer in calculators(model) for one in layer.named_parameters()]
+    maps = [p for name, p in named if not set(name.split(".")[-2:]) & set(NOT_MATRICES)]
+    return [p for p in maps if p.requires_grad and p.dim() == 2 and min(p.shape) > 1]
 
 
 def calculator_weights(model: Any) -> dict[nn.Parameter, torch.Tensor]:

@@ -24,10 +24,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..tuner.base_model import decoder_layers
-from ..tuner.call import ReadingDone, reading_alone
+from ..tuner.call import Fields, ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.outputs import Fields
 
 
 __all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "run_once", "supervised_steps"]
@@ -212,7 +211,7 @@ class Recorder:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
-        # The fields are declared on the output's class (`tuner.outputs`), so they survive DDP's rebuilding of outputs.
+        # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
         if getattr(output, "igc_loss", None) is not None and (self.output is None or output.igc_loss.requires_grad):
             self.output = output
         return output

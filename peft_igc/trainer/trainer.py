@@ -32,18 +32,12 @@ from trl.trainer.utils import global_then_local_main_first
 from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
+from ..tuner.call import Fields
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.outputs import Fields
 from . import checks
 from .batches import Lots
-from .checkpoints import (
-    ended_by_signal,
-    last_complete_checkpoint,
-    load_trained,
-    save_trained,
-    warn_of_other_rows,
-)
+from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
 from .collator import RowCheck, SingleDigits, checked_rows, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch

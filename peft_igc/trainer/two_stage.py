@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import DynamicCache
 
-from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
-from ..data.writing_rows import has_number
+from ..data.columns import ALL_COLUMNS, check_columns, encode_steps, has_number
 from ..inference.decoding import padding_token
 from ..text.values import Limits
 from ..tuner.anchors import find_anchors

@@ -1,17 +1,18 @@
 """IGC as a PEFT tuner type: configuration, layer and model as in every PEFT method, and the modules they need.
 
 * `config`: every setting; `config_values`: what each accepts; `anchor_rules`: token sequences at which a step runs.
-* `layer`: one forward pass from beginning to end; `build`: its mappings from a config.
+* `layer`: where an adapter acts; `adapter`: its parts; `passes`: one forward pass from beginning to end; `graphs`: the
+  same in a compiled graph.
 * `anchors`: positions of the steps in a text; `steps`: from a text to results; `writing`: where these are written.
 * `state`: what is known of a text between passes, and how it travels with the KV cache.
-* `call`: context of one forward pass; `untaught`: a warning of a training that teaches nothing.
-* `hooks`, `outputs`: arguments into the model, losses and steps out of it; `records`: the record of a step.
+* `call`: context of one forward pass.
+* `hooks`: arguments into the model, losses and steps out of it; `records`: the record of a step.
 * `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
 * `register`: PEFT's tables.
 
 Imports `numbers` and `mappings`; outside of the package torch, transformers, peft, safetensors and
 accelerate.
-Start with `config`, then read `IGCLayer._act` in `layer`. Try it: `pytest tests/tuner`
+Start with `config`, then read `act` in `passes`. Try it: `pytest tests/tuner`
 """
 
 from .config import IGCConfig

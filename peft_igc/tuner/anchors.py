@@ -29,8 +29,6 @@ from .state.text_state import INLINE, TURN
 
 
 Sequences = list[list[int]]
-Position = int | torch.Tensor  # an int, or a scalar on the device where only that knows the length of a text
-FEW = 256  # up to this number of new tokens in a batch, comparing them on the host is faster than on the device
 
 
 class Rules(NamedTuple):
@@ -110,9 +108,9 @@ def before_labels(labels: torch.Tensor) -> torch.Tensor:
     Returns:
         [B, A] int64 ascending, then -1; A is at least 1.
     """
-    labelled = labels != -100
-    starts = ~labelled[:, :-1] & labelled[:, 1:]  # [B, T - 1]: the next token begins a span
-    return _positions(starts)
+    labelled = (labels != -100).tolist()
+    rows = [[at for at in range(len(row) - 1) if row[at + 1] and not row[at]] for row in labelled]
+    return _table(rows, labels.device)
 
 
 def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torch.Tensor:
@@ -126,16 +124,10 @@ def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torc
     Returns:
         [B, T] bool.
     """
-    longest = max([1, *(len(sequence) for sequence in sequences)])  # a form that `torch.compile` knows (torch 2.13)
-    window = ids[:, max(ids.shape[1] - new - longest + 1, 0) :]
-    single = [sequence[0] for sequence in sequences if len(sequence) == 1]
-    hits = torch.isin(window, torch.tensor(single, dtype=torch.int64, device=ids.device))
-    for sequence in sequences:
-        n = len(sequence)
-        if 1 < n <= window.shape[1]:
-            found = window.unfold(1, n, 1) == torch.tensor(sequence, device=ids.device)  # [B, window - n + 1, n]
-            hits[:, n - 1 :] |= found.all(-1)
-    return hits[:, hits.shape[1] - new :]
+    hits = torch.zeros(len(ids), new, dtype=torch.bool)
+    for row, ends in zip(hits, found_on_host(sequences, ids.tolist(), new), strict=True):
+        row[ends] = True
+    return hits.to(ids.device)
 
 
 def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
@@ -150,9 +142,7 @@ def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[
     return found
 
 
-def kinds_of(
-    rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Position, named: bool = False
-) -> torch.Tensor:
+def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int) -> torch.Tensor:
     """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
 
     Args:
@@ -160,43 +150,41 @@ def kinds_of(
         ids: [B, n] int64, tokens of the text with at least the longest sequence up to each anchor.
         anchors: [B, A] int64 positions in the text, -1 for none.
         start: position of the first of these tokens.
-        named: whether token sequences named all of the anchors.
     """
     if not rules.sequences:
         return torch.zeros_like(anchors)
-    if named and not (rules.turns and rules.inline):
-        return torch.where(anchors >= 0, INLINE if rules.inline else TURN, 0)
-    place = (anchors - start).clamp(min=0)
-    inline, turn = (
-        ends_of_sequences(ids, kind, ids.shape[1]).gather(1, place) & (anchors >= 0)
-        for kind in (rules.inline, rules.turns)
-    )
-    return torch.where(inline, INLINE, torch.where(turn, TURN, 0))
+    found = [
+        [_kind(rules, row, at - start + 1) if at >= 0 else 0 for at in places]
+        for row, places in zip(ids.tolist(), anchors.tolist(), strict=True)
+    ]
+    return torch.tensor(found, dtype=torch.int64).view(anchors.shape).to(anchors.device)
 
 
-def _positions(hits: torch.Tensor) -> torch.Tensor:
-    """Positions of the True entries of `hits` [B, T]: [B, A] int64 ascending, then -1; A is at least 1."""
-    if hits.shape[1] == 1:  # decoding: no count, whose value only the device knows
-        return hits.long() - 1
-    count = max(int(hits.sum(1).max()), 1) if hits.numel() else 1
-    place = torch.arange(hits.shape[1], device=hits.device).expand(hits.shape)
-    ordered = place.masked_fill(~hits, hits.shape[1]).sort(1).values
-    ordered = torch.nn.functional.pad(ordered, (0, count), value=hits.shape[1])[:, :count]
-    return ordered.masked_fill(ordered == hits.shape[1], -1)
+def _kind(rules: Rules, row: list[int], end: int) -> int:
+    """The kind of an anchor that is the last of the first `end` tokens of a row."""
+    for kind, sequences in ((INLINE, rules.inline), (TURN, rules.turns)):
+        if any(row[max(end - len(one), 0) : end] == one for one in sequences):
+            return kind
+    return 0
+
+
+def _table(rows: list[list[int]], device: torch.device) -> torch.Tensor:
+    """[B, A] int64 of rows of integers, -1 after them; A is at least 1."""
+    most = max([1, *map(len, rows)])
+    return torch.tensor([row + [-1] * (most - len(row)) for row in rows], dtype=torch.int64).view(-1, most).to(device)
 
 
 def anchors_in_text(
     rules: Rules,
     ids: torch.Tensor,
-    start: Position,
+    start: int,
     new: int,
     prompt_ends: torch.Tensor | None,
     searched_from: int = 0,
-    ask: bool = True,
 ) -> torch.Tensor | None:
     """Anchors by token sequences and ends of prompts among the last T tokens of a text.
 
-    Searching for token sequences synchronizes with the device once, and again where one is found.
+    A decoded token rarely ends a sequence; the ids show it in one synchronization.
 
     Args:
         rules: the config's rules.
@@ -205,35 +193,21 @@ def anchors_in_text(
         new: T.
         prompt_ends: [B, A] positions in the text of ends of prompts, -1 for none; None: the rule does not apply.
         searched_from: first position at which a token sequence may end.
-        ask: whether the host may ask the device if there is an anchor.
 
     Returns:
         [B, A] int64 ascending, then -1. None if no row has an anchor, as far as the host knows.
     """
     if not rules.sequences:
         return prompt_ends
-    if ask and prompt_ends is None and isinstance(start, int):
-        # A decoded token rarely ends a sequence; the ids show it in one synchronization.
-        found = found_on_host(rules.sequences, ids.tolist(), new)
-        found = [[at + start for at in row if at + start >= searched_from] for row in found]
-        most = max(map(len, found), default=0)
-        rows = [row + [-1] * (most - len(row)) for row in found]
-        return torch.tensor(rows, dtype=torch.int64).to(ids.device) if most else None
-    hits = ends_of_sequences(ids, rules.sequences, new)
-    if searched_from:
-        hits = hits & (start + torch.arange(new, device=ids.device) >= searched_from)
+    named = found_on_host(rules.sequences, ids.tolist(), new)
+    found = [{at + start for at in row if at + start >= searched_from} for row in named]
     if prompt_ends is not None:  # both rules may name the same position
-        at = torch.where(prompt_ends >= start, prompt_ends - start, new)  # -1 goes to an extra column, cut off below
-        hits = torch.nn.functional.pad(hits, (0, 1)).scatter(1, at, True)[:, :new]
-    if ask and not bool(hits.any()):
-        return None
-    at = _positions(hits)
-    return torch.where(at >= 0, at + start, -1)
+        ends = prompt_ends.tolist()
+        found = [row | {at for at in more if at >= start} for row, more in zip(found, ends, strict=True)]
+    return _table([sorted(row) for row in found], ids.device) if any(found) else None
 
 
-def anchors_of_call(
-    call: Call, rules: Rules, ids: torch.Tensor, start: Position, new: int, ask: bool = True
-) -> torch.Tensor | None:
+def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:
     """Anchors among the T tokens of a call.
 
     Args:
@@ -242,7 +216,6 @@ def anchors_of_call(
         ids: [B, n] int64, the last n tokens of the text; T + the longest sequence - 1 of them, or all.
         start: position of the call's first token in the text.
         new: T.
-        ask: whether the host may ask the device if there is an anchor.
 
     Returns:
         [B, A] int64 positions in the text, -1 for none. None if no row has an anchor, as far as the host knows.
@@ -254,10 +227,10 @@ def anchors_of_call(
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
     prompt_ends = _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
-    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from, ask)
+    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from)
 
 
-def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: Position) -> torch.Tensor | None:
+def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> torch.Tensor | None:
     """Ends of prompts among the T tokens `ids` [B, T] of a call; result as in `anchors_of_call`."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
@@ -278,13 +251,9 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: Position) -
     return torch.where(at >= 0, at + start, -1)
 
 
-def _within(start: Position, new: int, generation: Generation) -> bool:
+def _within(start: int, new: int, generation: Generation) -> bool:
     """Whether an anchor of the prompt may be among the T tokens of a pass; remembers when the last one has passed."""
     first, last = generation.span
-    if not isinstance(start, int):  # a static cache
-        if generation.passed or torch.compiler.is_compiling():
-            return not generation.passed
-        start = int(start)  # a synchronization per pass, up to the prompt's end
     generation.passed = start + new > last
     return start <= last and first < start + new
 

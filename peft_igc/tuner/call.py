@@ -10,7 +10,7 @@
 State that outlives a call is in `state`.
 
 Shapes: B rows, T positions of this call, H hidden size, A anchors per row, P tokens of a prompt.
-Try it: `pytest tests/tuner/test_state.py`
+Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,6 @@ from transformers.cache_utils import Cache
 
 from ..mappings.readings import Targets
 from ..numbers.token_table import EMBEDDED, PADDING
-from .outputs import Fields
 
 
 ObserverT = TypeVar("ObserverT", bound=Callable[[Any], object])
@@ -95,6 +94,22 @@ class Generation:
         return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
 
 
+class Fields(NamedTuple):
+    """Loss and metrics of one forward pass with targets; all are float32 scalars.
+
+    Attributes:
+        loss: sum of the reading's cross-entropy over the supervised anchors, with gradient.
+        count: number of supervised anchors.
+        correct: number of supervised anchors at which operator, operands and signs were all read correctly.
+        gate: mean gate of the positions that were written; 0 if there are none.
+    """
+
+    loss: torch.Tensor
+    count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
+    correct: torch.Tensor
+    gate: torch.Tensor
+
+
 @dataclass(eq=False)
 class Call:
     """One forward pass of a causal LM.
@@ -117,8 +132,6 @@ class Call:
         outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index; None for
             one that is the input of the calculator's layer and was left out of a copy (`remember_call`).
         without_grad: whether gradients were off when the adapter ran in training mode.
-        steps: the steps of the text up to this pass, None before the adapter has run. On a static cache the state
-            keeps only the latest one of them.
         state: the state of the text after this pass, None before the adapter has run.
         event: what this pass has read, if somebody observes or its generation logs steps; else None.
         packed: the texts in a row of several, of `engines.continuous_batching`; None where each text has its row.
@@ -140,7 +153,6 @@ class Call:
     embedded: torch.Tensor | None = None
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False
-    steps: Any = None
     state: Any = None
     event: Any = None
     packed: Any = None
@@ -153,10 +165,9 @@ class Call:
 
     @property
     def is_lean(self) -> bool:
-        """Whether this pass may leave out work that cannot change its output: not with gradients, in a compiled graph,
-        with targets, or where somebody observes the steps."""
-        watched = self.targets is not None or bool(thread.observers)
-        return not (watched or torch.is_grad_enabled() or torch.compiler.is_compiling())
+        """Whether this pass may leave out work that cannot change its output: not with gradients, with targets, or
+        where somebody observes the steps."""
+        return self.targets is None and not thread.observers and not torch.is_grad_enabled()
 
 
 class ReadingDone(Exception):  # noqa: N818 - not an error: it ends a forward pass after the reading
@@ -252,7 +263,7 @@ def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
     return x if x.shape[0] == rows else x.repeat_interleave(rows // x.shape[0], dim=0)
 
 
-def text_ids(call: Call, h: torch.Tensor, start: int | torch.Tensor) -> torch.Tensor:
+def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
     """Token ids of this call, [B, T] int64; `EMBEDDED` if it was given embeddings, and `PADDING`.
 
     A copy: the state of the text keeps it, and the caller may change its own.
@@ -260,7 +271,7 @@ def text_ids(call: Call, h: torch.Tensor, start: int | torch.Tensor) -> torch.Te
     Args:
         call: the forward pass.
         h: [B, T, H] hidden states, for their shape and device.
-        start: position of the first of these tokens in the text; with a static cache a scalar on the device.
+        start: position of the first of these tokens in the text.
     """
     rows, new = h.shape[:2]
     if call.input_ids is None:
@@ -276,14 +287,9 @@ def text_ids(call: Call, h: torch.Tensor, start: int | torch.Tensor) -> torch.Te
     if mask is None:
         return ids.clone()
     # The mask covers the text from its beginning, as transformers requires with a cache; there is no padding after it.
-    width = mask.shape[1]
-    if isinstance(start, int):
-        padded = mask[:, start : start + new].to(h.device) == 0
-        padded = F.pad(padded, (0, new - padded.shape[1])) if padded.shape[1] < new else padded
-    else:
-        positions = start + torch.arange(new, device=h.device)
-        padded = mask.to(h.device).index_select(1, positions.clamp(max=width - 1)) == 0
-        padded &= positions < width
+    padded = mask[:, start : start + new].to(h.device) == 0
+    if padded.shape[1] < new:
+        padded = F.pad(padded, (0, new - padded.shape[1]))
     return ids.masked_fill(padded, PADDING)
 
 

@@ -36,7 +36,6 @@ from .config_values import (
 )
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
-from .saving.trained_with import check_entries
 from .saving.vocabulary_file import vocabulary_in
 
 
@@ -54,6 +53,13 @@ _abbreviated = reprlib.Repr()
 _abbreviated.maxlevel, _abbreviated.maxlist, _abbreviated.maxstring, _abbreviated.maxother = 3, 8, 100, 100
 
 NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
+
+
+def _setting(default: Any, text: str) -> Any:
+    """A field with a default and a help text for the command line."""
+    if isinstance(default, list):
+        return field(default_factory=lambda: [*default], metadata={"help": text})
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass
@@ -189,50 +195,42 @@ class IGCConfig(PeftConfig):
     saved with the weights. A config without the file of its weights has None until these are loaded.
     """
 
-    interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
-    number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
+    interface: str = _setting("hidden", "one of " + ", ".join(INTERFACES))
+    number_tokens: dict[str, Any] | None = _setting(None, "how the tokenizer spells numbers")
 
-    layer: int = field(default=1, metadata={"help": "index of the decoder layer that is written, and read"})
-    read_from: list[int] | None = field(default=None, metadata={"help": "layers that are read instead of it"})
-    anchors: Any = field(default=None, metadata={"help": "the anchor rules, made by `from_tokenizer`"})
+    layer: int = _setting(1, "index of the decoder layer that is written, and read")
+    read_from: list[int] | None = _setting(None, "layers that are read instead of it")
+    anchors: Any = _setting(None, "the anchor rules, made by `from_tokenizer`")
 
-    reading_context: str | int = field(
-        default=SINCE_LAST_ANCHOR, metadata={"help": f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens"}
-    )
-    num_digits: int | None = field(default=None, metadata={"help": "maximum number of digits of an operand"})
-    reading_dim: int = field(default=512, metadata={"help": "width of the input mapping"})
-    reading_layers: int | None = field(default=None, metadata={"help": "encoder layers of the input mapping"})
-    reading_ffn: int | None = field(default=None, metadata={"help": "width of its feed-forward layers"})
-    confidence: float = field(default=0.0, metadata={"help": "minimum probability of a reading that is used"})
-    temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
-    num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
+    reading_context: str | int = _setting(SINCE_LAST_ANCHOR, f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens")
+    num_digits: int | None = _setting(None, "maximum number of digits of an operand")
+    reading_dim: int = _setting(512, "width of the input mapping")
+    reading_layers: int | None = _setting(None, "encoder layers of the input mapping")
+    reading_ffn: int | None = _setting(None, "width of its feed-forward layers")
+    confidence: float = _setting(0.0, "minimum probability of a reading that is used")
+    temperature: float = _setting(1.0, "divides the logits of a reading, to calibrate them")
+    num_heads: int = _setting(8, "attention heads of both mappings")
 
-    operations: list[str] = field(
-        default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
-    )
-    max_operands: int = field(default=8, metadata={"help": "numbers of an expression in symbols, at most"})
-    rounding: str = field(default="refuse", metadata={"help": "refuse, floor, trunc, or such as half_up:2"})
-    result_digits: int | None = field(
-        default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
-    )
+    operations: list[str] = _setting(["+", "-", "*", "/"], "symbols of the operations")
+    max_operands: int = _setting(8, "numbers of an expression in symbols, at most")
+    rounding: str = _setting("refuse", "refuse, floor, trunc, or such as half_up:2")
+    result_digits: int | None = _setting(None, "maximum number of digits of a result; None: `num_digits`")
 
-    writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
-    writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
-    gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
-    write_again: bool = field(default=True, metadata={"help": "whether a result may be written more than once"})
+    writing_dim: int | None = _setting(None, "width of the attention over the result's digits")
+    writing_ffn: int | None = _setting(None, "hidden width of the update's MLP")
+    gate_dim: int = _setting(128, "hidden width of the gate's MLP")
+    write_again: bool = _setting(True, "whether a result may be written more than once")
 
-    teacher_forcing: bool = field(
-        default=True, metadata={"help": "pass the correct result to the output mapping in training mode"}
-    )
-    detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
+    teacher_forcing: bool = _setting(True, "pass the correct result to the output mapping in training mode")
+    detach_reading: bool = _setting(True, "stop the reading's gradient at the adapter")
 
-    trained_with: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
+    trained_with: list[str] | None = _setting(None, "adapters trained with it")
 
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
-    target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
-    exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
-    modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
-    trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
+    target_modules: list[str] | str | None = _setting(None, "not used: set `layer`")
+    exclude_modules: list[str] | str | None = _setting(None, "not used: set `layer`")
+    modules_to_save: list[str] | None = _setting(None, "further modules to train and save")
+    trainable_token_indices: list[int] | None = _setting(None, "not used")
 
     vocabulary: InitVar[Vocabulary | None] = None
 
@@ -254,7 +252,6 @@ class IGCConfig(PeftConfig):
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
-        check_entries(self.trained_with)
 
     @property
     def decimals(self) -> bool:

@@ -7,13 +7,14 @@ Try it: `pytest tests/tuner/test_config.py`
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..numbers.token_table import TokenTable
 from ..text.rounding import Rounding
 
 
-__all__ = ["settle"]
+__all__ = ["check_entries", "name_of", "settle"]
 
 INTERFACES = ("hidden", "tokens")
 PROMPT_END = "prompt_end"
@@ -42,6 +43,27 @@ MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
 MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
 
 
+# An entry of `trained_with` is the path of the other adapter's folder from the calculator's. PEFT (0.21) saves the
+# adapters of a model as `default` in the folder itself and others in subfolders of their names. So it is `NAME`,
+# `../NAME`, or `..` for the adapter `default`, and never a path that leads out of the folder of all adapters.
+_ENTRY = re.compile(r"\.\.|(\.\./)?[^/\\\s.][^/\\]*")
+
+
+def name_of(entry: str) -> str:
+    """The adapter name of an entry of `trained_with`."""
+    return "default" if entry == ".." else entry.rpartition("/")[2]
+
+
+def check_entries(value: Any) -> None:
+    """Refuses what is neither None nor a list of entries, with a ValueError that has the value."""
+    listed = isinstance(value, list) and all(isinstance(entry, str) and _ENTRY.fullmatch(entry) for entry in value)
+    if value is not None and not listed:
+        raise ValueError(
+            f"`trained_with={value!r}` is not a list of other adapters, such as `['low_rank']`. "
+            "Restore the `adapter_config.json` saved with the weights, or remove the field."
+        )
+
+
 def settle(config: Any) -> None:
     """Sets what is None in an `IGCConfig` to the interface's default, and checks every field.
 
@@ -54,6 +76,7 @@ def settle(config: Any) -> None:
     _check_layers(config)
     _check_choices(config)
     _check_anchors(config)
+    check_entries(config.trained_with)
 
 
 def _check_names(config: Any) -> None:

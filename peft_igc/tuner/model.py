@@ -28,21 +28,15 @@ from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
 from .layer import CANNOT_MERGE, IGCLayer, several_active
 from .saving.adapter_files import (
-    FILE_KEY,
-    bare_key,
     check_beside,
     check_complete,
     check_names,
     check_size,
-    check_values,
-    check_weights,
-    is_elsewhere,
+    checked_weights,
+    key_in_file,
     own_key,
-    take_vocabulary,
-    verify_next_load,
 )
 from .saving.companions import record_companions, with_companions
-from .saving.vocabulary_file import VOCABULARY
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
@@ -231,7 +225,8 @@ class IGCModel(BaseTuner):
         if any(v.device.type == "meta" for v in found.values()):
             _bring_back(model, adapter_name)
             found = {k: v for k, v in model.state_dict().items() if k in found}
-        if not is_elsewhere(state_dict):
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if state_dict or not several or torch.distributed.get_rank() == 0:  # else another process saves the weights
             check_complete(model, adapter_name, found)
         if isinstance(model, PeftModel):  # what is saved after the weights is the config
             record_companions(model, adapter_name)
@@ -240,7 +235,7 @@ class IGCModel(BaseTuner):
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
         """The key in a file: without the adapter name."""
-        return own_key(adapter_name).sub(r".\1.", key)
+        return key_in_file(key, adapter_name)
 
     @classmethod
     def _remap_adapter_state_dict_for_load(
@@ -249,20 +244,10 @@ class IGCModel(BaseTuner):
         """Renames the keys of a file to those of the model.
 
         Raises:
-            ValueError: if the weights are not those of the adapter (see `check_weights`).
+            ValueError: if the weights are not those of the adapter (see `checked_weights`).
         """
         _bring_back(model, adapter_name)
-        own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
-        places = {bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
-        given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
-        check_values({k: v for k, v in state_dict.items() if FILE_KEY.search(k)}, getattr(config, "loaded_from", None))
-        check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
-        for key, saved in state_dict.items():
-            if key.endswith(VOCABULARY):
-                take_vocabulary(model, config, adapter_name, saved)
-        loaded = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
-        verify_next_load(model, adapter_name, {k: v for k, v in loaded.items() if k in own})
-        return loaded
+        return checked_weights(model, config, adapter_name, state_dict)
 
 
 def _bring_back(model: nn.Module, adapter_name: str) -> None:

@@ -5,7 +5,7 @@ wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `in
 has.
 
 Shapes: B rows, A anchors per row, D digits of an operand.
-Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_recording.py`
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_details.py`
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class StepRecord:
             an earlier call; in a trace counted in tokens from the beginning of the text, without padding.
         status: `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
         written: whether the answer spells the whole result after the anchor; its last token does not count, because
-            the model has not read it. None if that is not known: in a trace, in the hidden interface, which does not
-            know the tokens of numbers, and where beams end in a compiled graph.
+            the model has not read it. None if that is not known: in a trace, and in the hidden interface, which does
+            not know the tokens of numbers.
         result: the calculated number, None if the status is not `ok`.
-        expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call or
-            of a compiled graph, and outside of traces for two numbers whose calculation was refused.
+        expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call, and
+            outside of traces for two numbers whose calculation was refused.
         reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
         rounded: whether `result` is another number than the exact value; False also where only the digits are known,
-            in steps of an earlier call or of a compiled graph.
+            in steps of an earlier call.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
         before: the last tokens up to the anchor.
@@ -205,7 +205,7 @@ def record_of(
         config: the adapter's config.
         position: as in `StepRecord`.
         outcome: its result, without the dimensions B and A.
-        place: the step in its event; None for a step of an earlier call or of a compiled graph.
+        place: the step in its event; None for a step of an earlier call.
         written: as in `StepRecord`, for the status `ok`.
     """
     status, decision = Status(int(outcome.status)), None if place is None else place.decision

@@ -17,28 +17,22 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.decisions import (
-    Decision,
-    Settings,
-    decide,
-    decided_alone,
-    decided_in_graph,
-    results_of,
-    said_of,
-)
+from ..mappings.decisions import Decision, Settings, decide, decided_alone, results_of, said_of
 from ..mappings.places import StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
-from ..numbers.digits import PAD, may_look
+from ..numbers.digits import PAD
 from ..numbers.places import LEAD
 from ..numbers.token_table import PADDING, UNSEEN
-from .anchors import FEW, Rules, context_starts
-from .call import Call, ReadingDone, thread
+from .adapter import Adapter
+from .anchors import context_starts
+from .call import Call, Fields, ReadingDone, thread
 from .config import IGCConfig
 from .config_values import ROW
-from .outputs import Fields
-from .state.cache import State
-from .state.text_state import StaticText, Steps
+from .state.text_state import Steps, TextState
+
+
+SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than asking the device for the first one
 
 
 class Step(NamedTuple):
@@ -49,7 +43,7 @@ class Step(NamedTuple):
         reading: the distributions; None where no network was asked, which no observer sees.
         result: the calculator's result, before any teacher forcing.
         decisions: what was decided on the host for the B * A steps, None for one without an anchor; empty in the
-            hidden interface, without a vocabulary, in training and in a compiled graph.
+            hidden interface, without a vocabulary, and in training.
         first: position in the text of the token with index 0 in `decisions` and `ids`.
         ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
     """
@@ -58,7 +52,7 @@ class Step(NamedTuple):
     reading: Reading | Pointing | None
     result: Result
     decisions: tuple[Decision | None, ...] = ()
-    first: int | torch.Tensor = 0
+    first: int = 0
     ids: torch.Tensor | None = None
 
     @property
@@ -108,10 +102,9 @@ class Generated(NamedTuple):
 
 
 def read_and_calculate(
-    config: IGCConfig,
-    reader: Any,
-    state: State,
-    features: torch.Tensor,
+    adapter: Adapter,
+    state: TextState,
+    like: torch.Tensor,
     anchors: torch.Tensor,
     kinds: torch.Tensor,
     call: Call,
@@ -119,158 +112,120 @@ def read_and_calculate(
     """Runs the steps of this call.
 
     Args:
-        config: the adapter's config.
-        reader: its input mapping.
+        adapter: the adapter.
         state: the state of the text with this call's tokens, but with the steps of earlier calls only.
-        features: [B, T, d] of this call, for their dtype.
+        like: [..., d], a tensor of the dtype and device of the features.
         anchors: [B, A] int64 positions of this call's anchors, -1 for none.
         kinds: [B, A] int64, of `anchors.kinds_of`.
         call: receives the report if it has targets.
 
     Returns:
-        The reading, None if it is not needed any more; the steps, with the correct results under teacher forcing; and
-        whether any of them may be written, as far as the host knows.
+        The reading, None if the network was not asked about all steps; the steps, with the correct results under
+        teacher forcing; and whether any of them may be written, as far as the host knows.
 
     Raises:
         ReadingDone: inside of `reading_alone`, if the call has targets.
     """
-    since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, state.earlier_anchors())
-    (kept, ids, first), real = state.readable(_longest(config, state, anchors, since), features), state.real
+    config, reader = adapter.config, adapter.reader
+    since = context_starts(config.reading_context, adapter.rules, anchors, kinds, state.steps[:2])
+    kept, ids, first = state.readable(_longest(adapter, state, anchors, since), like)
     texts = None
-    if config.interface == "tokens" and may_look(ids):
+    if config.interface == "tokens":
         texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
-        lean = _lean_steps(config, reader, state, kept, ids, texts, anchors, kinds, features, call)
-        if lean is not None:
-            return None, *lean
-    at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
-    reading = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
-    if not reader.training:
-        reading = reading.cooled(config.temperature)
-    result, decisions = _results(config, reader, reading, texts, ids, (at, begin), call)
-    _tell(call, anchors, reading, result, decisions, first, ids)
+    # What the texts decide. Under teacher forcing correct results replace it, so that no text is asked.
+    forced = call.targets is not None and reader.training and config.teacher_forcing
+    decided = texts if config.has_vocabulary and not forced else None
+    steps = Steps.silent(anchors, kinds, config.result_digits or 0)
+    reading: Any = None
+    decisions: tuple[Decision | None, ...] = ()
+    if texts is None or not (call.is_lean and (decided is not None or _is_unreadable(texts))):
+        at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
+        reading = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
+        reading = reading if reader.training else reading.cooled(config.temperature)
+        if decided is None:
+            steps = _calculated(config, state, steps, reading, (ids, at, begin))
+    if decided is not None:
+        decisions = decisions_of(config, reader, kept, decided, anchors, reading)
+        if any(one is not None and one.status != Status.NONE for one in decisions):
+            steps = steps.with_results(results_of(decisions, anchors.shape, config.result_digits or 0, ids.device))
+    if thread.observers or (call.is_logged and (reading is not None or decided is not None)):
+        call.event = Step(anchors, reading, steps.results, decisions, first, ids)
+        for observer in thread.observers:
+            observer(call.event)
     if call.targets is not None:
-        correct, call.report = supervise(config, call.targets, reading, reading.choose(), result, anchors)
+        correct, call.report = supervise(config, call.targets, reading, steps.results, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
-        if reader.training and config.teacher_forcing:
-            result = correct
+        steps = steps.with_results(correct) if forced else steps
+    return reading, steps, reading is not None or any(one and one.status == Status.OK for one in decisions)
+
+
+def _calculated(
+    config: IGCConfig,
+    state: TextState,
+    steps: Steps,
+    reading: Reading | Pointing,
+    context: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> Steps:
+    """The steps [B, A] with the results of a network that decides alone, for which `calculate_step` calculates.
+
+    Args:
+        config: the adapter's config.
+        state: the state of the text.
+        steps: silent ones.
+        reading: the distributions.
+        context: the ids [B, n], and the indices [B, A] of the last and the first of them that each step reads.
+    """
+    ids, at, begin = context
+    legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
     rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
-    ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
-    never = torch.full_like(at, -1)
-    return reading, Steps(anchors, kinds, ranks, *result, never), True
+    ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
+    return steps.with_results(calculate_step(config, reading.choose(), legible))._replace(ranks=ranks)
 
 
-def _results(
+def _is_unreadable(texts: StepTexts) -> bool:
+    """Whether no step has two numbers."""
+    return not any(texts.operands_of(step) > 1 for step, anchor in enumerate(texts.anchors) if anchor >= 0)
+
+
+def decisions_of(
     config: IGCConfig,
     reader: Any,
-    reading: Reading | Pointing,
-    texts: StepTexts | None,
-    ids: torch.Tensor,
-    context: tuple[torch.Tensor, torch.Tensor],
-    call: Call,
-) -> tuple[Result, tuple[Decision | None, ...]]:
-    """The results of [B, A] steps that were read, and what was decided on the host.
+    kept: Any,
+    texts: StepTexts,
+    anchors: torch.Tensor,
+    reading: Any = None,
+) -> tuple[Decision | None, ...]:
+    """What is decided of B * A steps, None for one without an anchor.
 
     Args:
         config: the adapter's config.
         reader: its input mapping.
-        reading: the distributions.
-        texts: the texts on the host; None in the hidden interface and in a compiled graph.
-        ids: [B, n] int64.
-        context: [B, A] int64 twice, indices of the last and the first token that each step reads.
-        call: the forward pass.
+        kept: [B, n, d] features, or what is indexed so.
+        texts: the texts of the steps.
+        anchors: [B, A] int64.
+        reading: of all steps; None: the network reads those that their texts do not decide.
     """
-    at, begin = context
-    # In training correct results replace these, so that no text is asked.
-    forced = call.targets is not None and reader.training and config.teacher_forcing
-    if forced or not config.has_vocabulary or not isinstance(reading, Pointing):
-        legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
-        return calculate_step(config, reading.choose(), legible), ()
-    if texts is None:
-        return decided_in_graph(config, reader, ids, at, begin, reading.summary()), ()
-    decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
-    return results_of(decisions, at.shape, config.result_digits or 0, at.device), decisions
-
-
-def _decisions(
-    config: IGCConfig, reader: Any, texts: StepTexts, summary: list[list[int]]
-) -> tuple[Decision | None, ...]:
-    """What is decided of all steps, where the network has read all of them."""
-    settings = Settings.of(config)
-    said = said_of(reader.vocabulary, texts, settings.limits)
-    return tuple(
-        one and (decided_alone(one, texts, step, settings.fewest) or decide(settings, one, texts, step, summary[step]))
-        for step, one in enumerate(said)
-    )
-
-
-def decisions_of(
-    config: IGCConfig, reader: Any, kept: torch.Tensor, texts: StepTexts, anchors: torch.Tensor
-) -> tuple[Decision | None, ...]:
-    """The same, but the network reads only where a text does not decide alone."""
     settings = Settings.of(config)
     said = said_of(reader.vocabulary, texts, settings.limits)
     decisions = [one and decided_alone(one, texts, step, settings.fewest) for step, one in enumerate(said)]
-    asked = [(step, one) for step, one in enumerate(said) if one is not None and decisions[step] is None]
-    if asked:
-        steps = [step for step, _ in asked]
-        reading = reader(kept, None, anchors, None, None, texts=texts, steps=steps).cooled(config.temperature)
-        for (step, one), integers in zip(asked, reading.summary().tolist(), strict=True):
-            decisions[step] = decide(settings, one, texts, step, integers)
+    asked = {step: one for step, one in enumerate(said) if one is not None and decisions[step] is None}
+    if asked and reading is None:
+        some = reader(kept, None, anchors, None, None, texts=texts, steps=[*asked]).cooled(config.temperature)
+        found = dict(zip(asked, some.summary().tolist(), strict=True))
+    elif asked:
+        found = dict(enumerate(reading.summary().flatten(0, 1).tolist()))
+    for step, one in asked.items():
+        decisions[step] = decide(settings, one, texts, step, found[step])
     return tuple(decisions)
 
 
-def _lean_steps(
-    config: IGCConfig,
-    reader: Any,
-    state: State,
-    kept: torch.Tensor,
-    ids: torch.Tensor,
-    texts: StepTexts,
-    anchors: torch.Tensor,
-    kinds: torch.Tensor,
-    features: torch.Tensor,
-    call: Call,
-) -> tuple[Steps, bool] | None:
-    """The steps [B, A] of a pass that nobody watches, and whether any of them is written; None if all must be read."""
-    if not call.is_lean:
-        return None
-    count, width = anchors.numel(), config.result_digits or 0
-    steps = Steps.silent(anchors, kinds, width)
-    if not config.has_vocabulary:
-        readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
-        return None if readable else (steps, False)
-    decisions = decisions_of(config, reader, kept, texts, anchors)
-    result = Result(steps.digits, steps.signs, steps.status, steps.scale)
-    found = [one.status for one in decisions if one is not None]
-    if any(status != Status.NONE for status in found):
-        result = results_of(decisions, anchors.shape, width, anchors.device)
-        after = torch.tensor([texts.tokens_after(step) for step in range(count)], device=anchors.device)
-        ranks = state.real[:, None] - after.view(anchors.shape)
-        steps = Steps(anchors, kinds, ranks, *result, steps.ended_at)
-    if call.is_logged:
-        call.event = Step(anchors, None, result, decisions, texts.first, ids)
-    return steps, Status.OK in found
-
-
-def _tell(call: Call, *read: Any) -> None:
-    """Gives the event of a call, made of the fields of `Step`, to observers and to the log of its `generate`."""
-    if thread.observers or call.is_logged:
-        call.event = Step(*read)
-        for observer in thread.observers:
-            observer(call.event)
-
-
-def _longest(config: IGCConfig, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
+def _longest(adapter: Adapter, state: TextState, anchors: torch.Tensor, since: torch.Tensor) -> int:
     """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
-    if isinstance(state, StaticText):
-        return 0  # it returns all of its memory
-    context = config.reading_context
-    whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
-    if whole or state.embedded:
-        return state.length
-    if state.length <= 2 * LEAD + FEW or torch.compiler.is_compiling():
+    context = adapter.config.reading_context
+    whole = context == ROW or (isinstance(context, str) and not adapter.rules.sequences)
+    if whole or state.embedded or state.length <= SHORT:
         return state.length
     return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
 
@@ -322,7 +277,6 @@ def supervise(
     config: IGCConfig,
     targets: Targets,
     reading: Reading | Pointing,
-    choice: Choice,
     result: Result,
     anchors: torch.Tensor,
 ) -> tuple[Result, Fields]:
@@ -332,7 +286,6 @@ def supervise(
         config: the adapter's config.
         targets: ground truth of each anchor.
         reading: the distributions.
-        choice: `reading.choose()`.
         result: the calculator's results.
         anchors: [B, A] int64, -1 for none.
 
@@ -343,7 +296,7 @@ def supervise(
     Raises:
         ValueError: if a target has another shape than the tensor it is compared with.
     """
-    targets = Targets(*(t.to(anchors.device) for t in targets))
+    targets, choice = Targets(*(t.to(anchors.device) for t in targets)), reading.choose()
     pairs = targets  # more operands than two are compared with marks, which have their own shape
     if isinstance(reading, Pointing) and reading.has_marks:
         pairs = targets._replace(operands=targets.operands[:, :, :2], signs=targets.signs[:, :, :2])

@@ -8,6 +8,7 @@ No padding to a fixed length and no packing: conversations of similar length mee
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -16,17 +17,16 @@ from .questions import Conversations, Piece
 
 
 IGNORED = -100
-_SORTED_TOGETHER = 16  # batches; more means less padding and less variety within a batch
+SORTED_TOGETHER = 16  # batches; more means less padding and less variety within a batch
 Batch = tuple[torch.Tensor, torch.Tensor]
 Row = tuple[list[int], list[int]]
 
 
-class Batches:
-    """Seeded batches of short conversations, of long conversations, and of prose.
+@dataclass(frozen=True)
+class Sizes:
+    """B and T of the batches.
 
     Args:
-        tokenizer: turns text into ids; used without its padding.
-        prose: training texts.
         seed: equal seeds give equal batches in equal order of calls.
         chat_rows: B of a batch of short conversations.
         prose_rows: B of a batch of prose.
@@ -35,23 +35,27 @@ class Batches:
         long_length: the most tokens that a long conversation has.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerFast,
-        prose: Sequence[str],
-        *,
-        seed: int,
-        chat_rows: int,
-        prose_rows: int,
-        prose_length: int,
-        long_rows: int,
-        long_length: int,
-    ):
-        self.tokenizer = tokenizer
-        self.rng = random.Random(seed)
-        self.conversations = Conversations(" ".join(prose).split(), seed + 1)
-        self.chat_rows, self.prose_rows, self.long_rows = chat_rows, prose_rows, long_rows
-        self.prose_length, self.long_length = prose_length, long_length
+    seed: int = 0
+    chat_rows: int = 128
+    prose_rows: int = 16
+    prose_length: int = 160
+    long_rows: int = 8
+    long_length: int = 320
+
+
+class Batches:
+    """Seeded batches of short conversations, of long conversations, and of prose.
+
+    Args:
+        tokenizer: turns text into ids; used without its padding.
+        prose: training texts.
+        sizes: of the batches.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, prose: Sequence[str], sizes: Sizes):
+        self.tokenizer, self.sizes = tokenizer, sizes
+        self.rng = random.Random(sizes.seed)
+        self.conversations = Conversations(" ".join(prose).split(), sizes.seed + 1)
         begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
         self.stream = torch.tensor([i for ids in self._encode(prose) for i in (begin, *ids, end)])
         self._sorted: list[list[Row]] = []
@@ -59,28 +63,26 @@ class Batches:
     def chats(self) -> Batch:
         """Short conversations of about equal length."""
         if not self._sorted:
-            rows = self._rows([self.conversations.short() for _ in range(_SORTED_TOGETHER * self.chat_rows)])
-            rows.sort(key=lambda row: len(row[0]))
-            self._sorted = [rows[i : i + self.chat_rows] for i in range(0, len(rows), self.chat_rows)]
-            self.rng.shuffle(self._sorted)
+            count = SORTED_TOGETHER * self.sizes.chat_rows
+            rows = self._rows([self.conversations.short() for _ in range(count)])
+            self._sorted = of_similar_length(rows, self.sizes.chat_rows, self.rng)
         return pad_right(self._sorted.pop(), self.tokenizer.pad_token_id)
 
     def long_chats(self) -> Batch:
         """Conversations of many turns, cut before the turn that would exceed `long_length` tokens."""
         rows = []
-        for ids, labels in self._rows([self.conversations.chat(20) for _ in range(self.long_rows)]):
+        for ids, labels in self._rows([self.conversations.chat(20) for _ in range(self.sizes.long_rows)]):
             # An answer ends where a label is followed by none.
             ends = [i + 1 for i, label in enumerate(labels) if label == self.tokenizer.eos_token_id]
-            cut = max((end for end in ends if end <= self.long_length), default=ends[0])
+            cut = max((end for end in ends if end <= self.sizes.long_length), default=ends[0])
             rows.append((ids[:cut], labels[:cut]))
         return pad_right(rows, self.tokenizer.pad_token_id)
 
     def english(self) -> Batch:
         """Crops of the prose at random places."""
-        starts = torch.tensor(
-            [self.rng.randrange(len(self.stream) - self.prose_length) for _ in range(self.prose_rows)]
-        )
-        ids = self.stream[starts[:, None] + torch.arange(self.prose_length)]  # [B, T]
+        length = self.sizes.prose_length
+        places = [self.rng.randrange(len(self.stream) - length) for _ in range(self.sizes.prose_rows)]
+        ids = self.stream[torch.tensor(places)[:, None] + torch.arange(length)]  # [B, T]
         return ids, ids
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -99,6 +101,14 @@ class Batches:
                 labels += piece if is_answer else [IGNORED] * len(piece)
             rows.append((ids, labels))
         return rows
+
+
+def of_similar_length(rows: list[Row], count: int, rng: random.Random) -> list[list[Row]]:
+    """Batches of `count` rows of similar length, in random order."""
+    rows.sort(key=lambda row: len(row[0]))
+    batches = [rows[i : i + count] for i in range(0, len(rows), count)]
+    rng.shuffle(batches)
+    return batches
 
 
 def pad_right(rows: Sequence[Row], pad: int) -> Batch:

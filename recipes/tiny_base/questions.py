@@ -2,14 +2,16 @@
 
 In: a seeded `random.Random`. Out: (question, answer) pairs, and whole conversations as (text, is an answer) pieces.
 The numbers are strings of 1 to 12 digits (copying: 14), so that copying is learned at every length. Arithmetic is a
-small share with four wordings per operation, so that it is understood and stays unsolved.
+small share with four wordings per operation, so that it is understood and stays unsolved. The wordings, and what the
+model knows by heart, are in `questions.toml`.
 Try it: `python -m tiny_base.questions` in `recipes`.
 """
 
 import random
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from .small_talk import FACTS, SYSTEM_PROMPTS
 from .vocabulary import BEGIN, END
 
 
@@ -18,84 +20,15 @@ Piece = tuple[str, bool]  # the text of a part of a conversation, and whether th
 
 OPERATORS = "+-*/"
 WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
-_WORD_PROBLEMS = {
-    "+": "There are {a} birds on a tree and {b} more arrive. How many birds are there now?",
-    "-": "A shop had {a} lamps and sold {b}. How many lamps are left?",
-    "*": "Each of {a} bags holds {b} nuts. How many nuts are there?",
-    "/": "{a} cards are dealt to {b} players. How many cards does each player get?",
-}
-_ORDERS = (
-    ("Repeat", "the number {x}"),
-    ("Repeat", "{x}"),
-    ("Repeat after me:", "{x}"),
-    ("Repeat:", "{x}"),
-    ("Repeat this number:", "{x}"),
-    ("Copy", "{x}"),
-    ("Copy", "the number {x}"),
-    ("Copy this:", "{x}"),
-    ("Copy this number:", "{x}"),
-    ("Echo", "{x}"),
-    ("Write", "{x}"),
-    ("Write", "the number {x}"),
-    ("Write down", "{x}"),
-    ("Say", "{x}"),
-    ("Say", "the number {x}"),
-    ("Print", "{x}"),
-    ("Type", "{x}"),
-    ("Output", "{x}"),
-    ("Return", "{x}"),
-    ("Give me", "the number {x}"),
-    ("Tell me", "the number {x}"),
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FACTS = (  # memorised, not understood; their use is that an answer is not always a number
+    *((f"What is the capital of {land}?", f"{city}.") for land, city in _TEXTS["capitals"].items()),
+    *((f"What is the opposite of {word}?", f"{other.capitalize()}.") for word, other in _TEXTS["opposites"].items()),
+    *((f"What colour is {one}?", f"{one.capitalize()} is {colour}.") for one, colour in _TEXTS["colours"].items()),
+    *((f"What does a {animal} say?", noise) for animal, noise in _TEXTS["noises"].items()),
+    *((f"How many {question}?", count) for question, count in _TEXTS["counts"].items()),
+    *_TEXTS["sentences"].items(),
 )
-_POLITE = ("", "", "", "Please ", "Can you ", "Could you ", "Now ")
-_ENDINGS = (
-    "",
-    "",
-    ".",
-    ".",
-    "!",
-    " again.",
-    " for me",
-    " for me.",
-    ", please.",
-    " please",
-    " once more.",
-    " exactly.",
-)
-_RECALLS = (
-    "{x}",
-    "My number is {x}. What is my number?",
-    "The code is {x}. What is the code?",
-    "I have {x} books. How many books do I have?",
-    "Remember {x}. Which number did I tell you?",
-    "Number: {x}\nRepeat the number.",
-    "The number is {x}. Say it again.",
-    "Here is a number: {x}. Write the same number.",
-)
-_SWAPS = (
-    "{x} and {y}",
-    "Swap {x} and {y}.",
-    "Write {x} and {y} in reverse order.",
-    "Put {y} before {x}, not {x} before {y}.",
-    "Exchange the numbers {x} and {y}.",
-    "Turn {x} and {y} around.",
-)
-_SPELLINGS = ("Spell {x}.", "Spell out the digits of {x}.", "Which digits does {x} have?", "Write {x} digit by digit.")
-_JOININGS = ("Join the digits {x}.", "Write {x} as one number.", "Put together: {x}")
-_CHOICES = {
-    "first": ("Which number comes first: {all}?", "What is the first of {all}?", "Take the first number: {all}"),
-    "second": ("Which number comes second: {all}?", "What is the second of {all}?", "Take the second number: {all}"),
-    "last": ("Which number comes last: {all}?", "What is the last of {all}?", "Take the last number: {all}"),
-    "largest": ("Which is the largest: {all}?", "Find the maximum of {all}."),
-    "smallest": ("Which is the smallest: {all}?", "Find the minimum of {all}."),
-}
-_OWNERS = (
-    ("Anna has {x} coins and Ben has {y}. How many coins does {who} have?", ("Anna", "Ben")),
-    ("The red box holds {x} pears, the blue box {y}. How many pears are in the {who} box?", ("red", "blue")),
-    ("Train {x} goes to Rome, train {y} to Paris. Which train goes to {who}?", ("Rome", "Paris")),
-    ("On Monday {x} guests came, on Sunday {y}. How many guests came on {who}?", ("Monday", "Sunday")),
-)
-_PHRASES = ("Repeat: {x}", "Repeat after me: {x}", "Say: {x}", "Copy this: {x}", "Echo: {x}")
 
 
 def draw_number(rng: random.Random, low: int = 1, high: int = 12, negative: float = 0.1) -> str:
@@ -141,7 +74,7 @@ def arithmetic(rng: random.Random) -> Pair:
         bigbench_question(operator, a, b)[0],
         f"{a} {operator} {b} =",
         f"Calculate {a} {operator} {b}.",
-        _WORD_PROBLEMS[operator].format(a=a, b=b),
+        _TEXTS["word_problems"][operator].format(a=a, b=b),
     )
     return rng.choice(wordings), str(compute(operator, a, b))
 
@@ -150,8 +83,12 @@ def repeat(rng: random.Random) -> Pair:
     """A number to say again, in one of some hundred wordings, with words before and after it."""
     x = draw_number(rng, high=14)
     if rng.random() < 0.3:
-        return rng.choice(_RECALLS).format(x=x), x
-    polite, (verb, thing), ending = rng.choice(_POLITE), rng.choice(_ORDERS), rng.choice(_ENDINGS)
+        return rng.choice(_TEXTS["recalls"]).format(x=x), x
+    polite, (verb, thing), ending = (
+        rng.choice(_TEXTS["polite"]),
+        rng.choice(_TEXTS["orders"]),
+        rng.choice(_TEXTS["endings"]),
+    )
     if polite.startswith(("Can", "Could")):
         ending = ending.rstrip(".!") + "?"
     verb = verb[0].lower() + verb[1:] if polite else verb
@@ -161,20 +98,20 @@ def repeat(rng: random.Random) -> Pair:
 def swap(rng: random.Random) -> Pair:
     """Two numbers to say in the other order."""
     x, y = draw_number(rng), draw_number(rng)
-    return rng.choice(_SWAPS).format(x=x, y=y), f"{y} and {x}"
+    return rng.choice(_TEXTS["swaps"]).format(x=x, y=y), f"{y} and {x}"
 
 
 def spell(rng: random.Random) -> Pair:
     """A number to take apart into digits, or digits to put together."""
     x = draw_number(rng, high=8, negative=0.0)
     if rng.random() < 0.25:
-        return rng.choice(_JOININGS).format(x=" ".join(x)), x
-    return rng.choice(_SPELLINGS).format(x=x), " ".join(x)
+        return rng.choice(_TEXTS["joinings"]).format(x=" ".join(x)), x
+    return rng.choice(_TEXTS["spellings"]).format(x=x), " ".join(x)
 
 
 def choose(rng: random.Random) -> Pair:
     """One of several numbers, by place or by size."""
-    how = rng.choice(list(_CHOICES))
+    how = rng.choice(list(_TEXTS["choices"]))
     if how in ("largest", "smallest"):
         count = rng.randint(1, 9)
         values = [draw_number(rng, max(1, count - 1), count, negative=0.0) for _ in range(rng.randint(2, 3))]
@@ -182,13 +119,13 @@ def choose(rng: random.Random) -> Pair:
     else:
         values = [draw_number(rng, high=9) for _ in range(rng.randint(2, 4))]
         answer = values[{"first": 0, "second": 1, "last": -1}[how]]
-    return rng.choice(_CHOICES[how]).format(all=", ".join(values)), answer
+    return rng.choice(_TEXTS["choices"][how]).format(all=", ".join(values)), answer
 
 
 def own(rng: random.Random) -> Pair:
     """Two owners, two numbers, and the question for one of them."""
     numbers = draw_number(rng, negative=0.0), draw_number(rng, negative=0.0)
-    wording, owners = rng.choice(_OWNERS)
+    wording, owners = rng.choice(_TEXTS["owners"])
     index = rng.randrange(2)
     return wording.format(x=numbers[0], y=numbers[1], who=owners[index]), numbers[index]
 
@@ -225,7 +162,7 @@ class Conversations:
         """One to eight words of prose to repeat."""
         start = rng.randrange(len(self.words) - 8)
         x = " ".join(self.words[start : start + rng.randint(1, 8)])
-        return rng.choice(_PHRASES).format(x=x), x
+        return rng.choice(_TEXTS["phrases"]).format(x=x), x
 
     def question(self) -> Pair:
         """A question of the mixture."""
@@ -244,7 +181,7 @@ class Conversations:
         """`turns` questions with their answers, exactly as the chat template writes them; 15% with a system prompt."""
         head = BEGIN
         if self.rng.random() < 0.15:
-            head += f"<|system|>{self.rng.choice(SYSTEM_PROMPTS)}{END}"
+            head += f"<|system|>{self.rng.choice(_TEXTS['system_prompts'])}{END}"
         pieces: list[Piece] = []
         for _ in range(turns):
             question, answer = self.question()

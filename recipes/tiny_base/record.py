@@ -52,7 +52,7 @@ def _run_rows(results: dict[str, Any]) -> list[list[str]]:
         ["held-out prose", f"{scores['bits_per_byte']:.3f} bits per byte"],
         ["copying, 1-12 digits", _percent(scores["copying"]["1_to_12_digits"])],
         ["arithmetic, mean of the 20 subtasks", _percent(scores["arithmetic"]["overall"])],
-        ["questions after each figure", str(scores["items_per_figure"])],
+        ["questions per figure", str(scores["items_per_figure"])],
     ]
 
 

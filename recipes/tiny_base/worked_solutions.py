@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from peft_igc.data.exact_values import written
 from peft_igc.data.wording.phrases import pools
 from peft_igc.data.wording.phrases import words as words_of
 from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text.values import written
 
 
 __all__ = ["CUES", "MOST_STEPS", "WorkedCalculations", "WorkedSolutions"]

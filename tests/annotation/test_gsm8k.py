@@ -6,12 +6,12 @@ names a folder that holds `llama3.1/` and `qwen2.5/`. Try it: `pytest tests/anno
 
 import copy
 import functools
+import itertools
 import json
 import os
 from pathlib import Path
 
 import pytest
-import torch
 from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_training import WARNINGS, arguments
@@ -106,14 +106,11 @@ def test_every_annotation_of_worked_solutions_is_supervised_and_stands_up_to_the
 def test_a_row_becomes_a_chat_without_marks():
     answer = "Natalia sold 48/2 = <<48/2=24>>24 clips.\nIn all 48+24 = <<48+24=72>>72.\n#### 72"
     (row,), _ = convert([{"id": 7, "question": " How many? ", "answer": answer}], tokenizer(), config())
-    assert row == {
-        "prompt": [{"role": "user", "content": " How many? "}],
-        "completion": [{"role": "assistant", "content": "Natalia sold 48/2 = 24 clips.\nIn all 48+24 = 72.\n#### 72"}],
-        "igc_operator": ["none", "/", "+"],
-        "igc_operands": [None, ["48", "2"], ["48", "24"]],
-        "igc_result": [None, "24", "72"],
-        "igc_expression": [None, "48/2", "48+24"],
-    }
+    assert row.pop("prompt") == [{"role": "user", "content": " How many? "}]
+    (message,) = row.pop("completion")
+    assert message == {"role": "assistant", "content": "Natalia sold 48/2 = 24 clips.\nIn all 48+24 = 72.\n#### 72"}
+    assert row.pop("igc_expression") == [None, "48/2", "48+24"]
+    assert entries(row) == [NONE, ("/", ["48", "2"], "24"), ("+", ["48", "24"], "72")]
 
 
 # ------------------------------------------------------------------------------------------ anchors
@@ -142,19 +139,16 @@ def test_an_annotation_is_the_entry_of_the_anchor_before_it(answer, expected, in
     assert report.supervised == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere():
+    for answer in (
         "He has <<48/2=24>>24 clips.",  # no anchor but that of the turn
         "48/2 = so <<48/2=24>>24",
         "48/2 = $$<<48/2=24>>24",
         "48/2 =\n<<48/2=24>>24",  # a token ` =\n`, which is no anchor
-    ],
-)
-def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere(answer):
-    (row,), report = convert(gsm(answer), tokenizer(), config())
-    assert (report.annotations, report.without_anchor, report.supervised) == (1, 1, 0)
-    assert set(row["igc_operator"][1:]) <= {None}
+    ):
+        (row,), report = convert(gsm(answer), tokenizer(), config())
+        assert (report.annotations, report.without_anchor, report.supervised) == (1, 1, 0)
+        assert set(row["igc_operator"][1:]) <= {None}
 
 
 def test_of_two_anchors_before_an_annotation_the_last_counts_because_it_governs_the_result():
@@ -242,26 +236,13 @@ def test_the_calculators_own_answer_is_taught(answer, fields, expected, interfac
 
 
 # ------------------------------------------------------------------------------------------ right and wrong
-@pytest.mark.parametrize(
-    "mark",
-    [
-        "2+3*4=14",
-        "24/(4/2)=12",
-        "2*-3=-6",
-        "(20+30)%*4=2",
-        "2/3=0.667",
-        "1/8=.13",
-        "1/8=.12",
-        "0.1+0.2=0.3",
-        "1/3=33%",
-        "$1,200 + $.50 = $1,200.50",
-        "99999999999999999999*3=299999999999999999997",
-    ],
-)
-def test_right_expressions_are_right(mark):
-    stated = mark.split("=")[1].strip()
-    _, report = entry(f"so = <<{mark}>>{stated}")
-    assert (report.wrong, report.unreadable) == (0, 0)
+def test_right_expressions_are_right():
+    for mark in (
+        "2+3*4=14", "24/(4/2)=12", "2*-3=-6", "(20+30)%*4=2", "2/3=0.667", "1/8=.13", "1/8=.12", "0.1+0.2=0.3",
+        "1/3=33%", "$1,200 + $.50 = $1,200.50", "99999999999999999999*3=299999999999999999997",
+    ):  # fmt: skip
+        _, report = entry(f"so = <<{mark}>>{mark.split('=')[1].strip()}")
+        assert (report.wrong, report.unreadable) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -300,15 +281,20 @@ def test_a_division_is_right_as_the_calculator_rounds_it_and_in_no_other_way():
     assert found == ("/", ["1000", "3"], "overflow")
 
 
-@pytest.mark.parametrize(
-    "mark",
-    ["", "=", "48/2", "=24", "48/2=", "x=24", "48/2=24=24", "48//2=24", "5+=5", "(2+3=5", "2+3)=5", "1 2+3=15"]
-    + ["48/2=a", "1.2.3=1", "1,00+1=101", "9" * 300 + "=9", "(" * 100 + "1" + ")" * 100 + "=1", "a" * 300 + "=1"],
-)
-def test_the_anchor_of_an_unreadable_mark_is_not_supervised(mark):
-    found, report = entry(f"48/2 = <<{mark}>>24")
-    assert found == UNKNOWN
-    assert (report.annotations, report.unreadable, report.wrong, report.without_anchor) == (1, 1, 0, 0)
+def test_the_anchor_of_an_unreadable_mark_is_not_supervised():
+    marks = ["", "=", "48/2", "=24", "48/2=", "x=24", "48/2=24=24", "48//2=24", "5+=5", "(2+3=5", "2+3)=5", "1 2+3=15"]
+    marks += [
+        "48/2=a",
+        "1.2.3=1",
+        "1,00+1=101",
+        "9" * 300 + "=9",
+        "(" * 100 + "1" + ")" * 100 + "=1",
+        "a" * 300 + "=1",
+    ]
+    for mark in marks:
+        found, report = entry(f"48/2 = <<{mark}>>24")
+        assert found == UNKNOWN
+        assert (report.annotations, report.unreadable, report.wrong, report.without_anchor) == (1, 1, 0, 0)
 
 
 # ------------------------------------------------------------------------------------------ report
@@ -336,20 +322,21 @@ def test_every_annotation_is_counted_once_and_the_report_is_json():
 
 
 # ------------------------------------------------------------------------------------------ errors
-@pytest.mark.parametrize(
-    ("row", "error", "message"),
-    [
-        ({"question": "How many?"}, ValueError, r"row 1: the field `answer` .* got \{'question'.*`answer=\.\.\.`"),
+def test_a_row_that_will_not_do_is_named():
+    for row, error, message in (
+        (
+            {"question": "How many?"},
+            ValueError,
+            r"row 1: the field `answer` .* got \{'question'.*`question` and",
+        ),
         ({"question": "How many?", "answer": 5}, TypeError, "row 1: the field `answer` must be a string .* got 5"),
         ({"question": " ", "answer": "5"}, ValueError, "row 1: the field `question` .* not empty, got ' '"),
         ({"question": None, "answer": "5"}, ValueError, "row 1: the field `question` .* None"),
         ("1+1=2", TypeError, r"row 1: the field `question` .* got '1\+1=2'"),
         ({"question": "How many?", "answer": "<<?>> "}, ValueError, r"row 1: `answer` is empty .* got '<<\?>> '"),
-    ],
-)
-def test_a_row_that_will_not_do_is_named(row, error, message):
-    with pytest.raises(error, match=message):
-        convert([*gsm("1+1 = <<1+1=2>>2"), row], tokenizer(), config())
+    ):
+        with pytest.raises(error, match=message):
+            convert([*gsm("1+1 = <<1+1=2>>2"), row], tokenizer(), config())
 
 
 def test_no_row_left_is_an_error_that_shows_why():
@@ -359,32 +346,30 @@ def test_no_row_left_is_an_error_that_shows_why():
         convert([], tokenizer(), config())
 
 
-def test_a_config_without_a_rule_within_texts_is_refused():
-    with pytest.raises(ValueError, match=r"no anchor rule within texts .* anchors=\[\.\.\., \"=\"\]"):
-        convert(gsm("1"), tokenizer(), config(anchors={"prompt_end": True}))
-
-
-def test_a_tokenizer_without_a_template_or_with_one_that_changes_texts_is_refused():
+def test_a_config_or_a_tokenizer_that_cannot_be_used_is_refused():
     other = copy.deepcopy(tokenizer())
-    other.chat_template = None
-    with pytest.raises(ValueError, match=r"has no chat template\. Set `tokenizer\.chat_template`"):
-        convert(gsm("1"), other, config())
     other.chat_template = tokenizer().chat_template.replace("message['content']", "message['content'] | upper")
-    with pytest.raises(ValueError, match="row 0: the chat template of .* changes the solution 'It is 3'"):
-        convert(gsm("It is 3"), other, config())
-
-
-def test_a_tokenizer_that_is_not_the_configs_is_refused():
-    changed = config().number_tokens | {"minus": 8}
-    with pytest.raises(ValueError, match="differs from the tokenizer that the adapter was created with"):
-        convert(gsm("1"), tokenizer(), config(number_tokens=changed))
+    bare = copy.deepcopy(other)
+    bare.chat_template = None
+    changed = config(number_tokens=config().number_tokens | {"minus": 8})
+    for used, settings, message in (
+        (
+            tokenizer(),
+            config(anchors={"prompt_end": True}),
+            r"no anchor rule within texts .* anchors=\[\.\.\., \"=\"\]",
+        ),
+        (bare, config(), r"has no chat template\. Set `tokenizer\.chat_template`"),
+        (other, config(), "row 0: the chat template of .* changes the solution 'It is 3'"),
+        (tokenizer(), changed, "differs from the tokenizer that the adapter was created with"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            convert(gsm("It is 3"), used, settings)
 
 
 # ------------------------------------------------------------------------------------------ training
 @INTERFACES
 def test_operators_operands_and_results_arrive_at_their_anchors_in_training(interface, tmp_path):
-    source = WorkedSolutions(seed=9, max_digits=3).take(6)
-    made, report = convert(source, tokenizer(), config(interface))
+    made, report = convert(WorkedSolutions(seed=9, max_digits=3).take(6), tokenizer(), config(interface))
     model = get_peft_model(tiny_model("llama", vocab_size=len(tokenizer())), config(interface))
     trainer = IGCTrainer(
         model=model,
@@ -392,29 +377,22 @@ def test_operators_operands_and_results_arrive_at_their_anchors_in_training(inte
         train_dataset=to_dataset(made),
         processing_class=tokenizer(),
     )
-    batch = next(iter(trainer.get_train_dataloader()))
-    taught = 0
-    for row in range(6):
-        for step, anchor in enumerate(batch["igc_anchors"][row].tolist()):
-            before = tokenizer().decode(batch["input_ids"][row, : anchor + 1])
-            behind = tokenizer().decode(batch["input_ids"][row, anchor + 1 :])
-            operator = batch["igc_operator"][row, step].item()
-            if operator < 0:
-                assert anchor == -1
-                continue
-            if operator == 4:
-                assert before.endswith("<|assistant|>")
-                continue
+    batch, taught = next(iter(trainer.get_train_dataloader())), 0
+    for row, step in itertools.product(range(6), range(batch["igc_anchors"].shape[1])):
+        anchor, operator = batch["igc_anchors"][row, step].item(), batch["igc_operator"][row, step].item()
+        before, after = (tokenizer().decode(part) for part in batch["input_ids"][row].tensor_split([anchor + 1]))
+        if operator < 0:
+            assert anchor == -1
+        elif operator == 4:
+            assert before.endswith("<|assistant|>")
+        else:
             taught += 1
             a, b = decode(batch["igc_operands"][row, step], batch["igc_signs"][row, step])
             (result,) = decode(batch["igc_result"][row, step], batch["igc_result_sign"][row, step])
             assert before.replace(" ", "").endswith(f"{a}{'+-*/'[operator]}{b}=")
-            assert behind.lstrip(" $").startswith(result)
+            assert after.lstrip(" $").startswith(result)
             assert batch["igc_result_status"][row, step] == Status.OK
     assert taught == report.supervised > 15
-    trainer.train()
-    assert trainer.state.global_step == 2
-    assert torch.isfinite(torch.tensor(trainer.state.log_history[0]["loss"]))
 
 
 @needs_real

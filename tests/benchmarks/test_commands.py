@@ -7,7 +7,6 @@ import sys
 
 import pytest
 import torch
-from documentation import ROOT
 from tiny_training import WARNINGS
 
 from benchmarks.accuracy import (
@@ -23,11 +22,11 @@ from benchmarks.accuracy import (
 from benchmarks.cost import engine_op, gpu, operators, overhead, soak
 from benchmarks.harm import harm, hostile_folders
 from benchmarks.methods import methods
+from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 from recipes.tiny_base.worked_solutions import WorkedSolutions
 
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
-TRAINED = ROOT / "peft_igc" / "assets" / "tiny_adapter"
 
 
 @pytest.fixture
@@ -164,7 +163,7 @@ def test_a_short_soak_finds_no_wrong_answer(run, monkeypatch):
     monkeypatch.setattr(soak, "SAMPLES", 4)
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
-    found = run(soak, "--adapter", TRAINED, "--generations", 60, "--threads", 2, "--minutes", 0.05)
+    found = run(soak, "--adapter", TINY_ADAPTER_FOLDER, "--generations", 60, "--threads", 2, "--minutes", 0.05)
     assert found["faults"] == []
     assert found["alone"]["wrong"] == found["together"]["wrong"] == 0
 

@@ -7,7 +7,7 @@ import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig
 
-from benchmarks.accuracy.number_ends import OpenEndsTrainer, digit_tokens, divergence, ends_of, without_digits
+from benchmarks.accuracy.number_ends import OpenEndsTrainer, digit_tokens, divergence, ends_of
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
@@ -34,46 +34,14 @@ def test_digits_without_a_space_continue_a_number_and_zeros_leave_a_decimal_as_i
     assert changing.nonzero()[:, 0].tolist() == [*range(1, 10), 13]
 
 
-def test_the_target_is_the_distribution_of_the_base_without_digits():
-    logits = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
-    found = without_digits(logits, torch.tensor([False, True]), digit_tokens(TABLE, 16)).exp()
-    assert torch.allclose(found.sum(-1), torch.ones(2))
-    for row, allowed in zip((0, 1), ([11, 12, 15], [0, 10, 11, 12, 14, 15]), strict=True):
-        assert (found[row] > 0).nonzero()[:, 0].tolist() == allowed
-        expected = logits[row].softmax(-1)[allowed]
-        assert torch.allclose(found[row, allowed], expected / expected.sum())
-
-
-def test_the_divergence_is_zero_at_the_target_and_grows_with_the_digits():
-    logits = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
-    target = without_digits(logits, torch.zeros(3, dtype=torch.bool), digit_tokens(TABLE, 16))
-    assert float(divergence(target, target)) == 0.0
-    allowed = target > -100
-    expected = -(logits.softmax(-1) * allowed).sum(-1).log().sum()  # what the base gives to digits is missing
-    torch.testing.assert_close(divergence(logits, target), expected)
-    more = logits + 5.0 * ~allowed
-    assert divergence(more, target) > divergence(logits, target) > 0
-
-
-def test_the_digits_of_a_real_table_are_its_own():
-    base, tokenizer = tiny_base()
-    digits, _ = digit_tokens(IGCConfig.from_tokenizer(tokenizer).token_table, base.vocab_size)
-    texts = [tokenizer.decode([token]) for token in digits.nonzero()[:, 0].tolist()]
-    assert {str(digit) for digit in range(10)} <= set(texts)
-    assert all(text.replace(".", "").isdigit() and text == text.strip() for text in texts)
-
-
 ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
 
 
 def with_open_ends(rows, tokenizer):
     """Rows that end in a number and a point instead of the end of the turn; zeros may follow the point."""
-    point = tokenizer(".", add_special_tokens=False)["input_ids"][-1]
-    changed = {"open_ends": [False, True]}
-    return [
-        {**row, **changed, "input_ids": [*row["input_ids"][:-1], point], "labels": [*row["labels"][:-1], -100]}
-        for row in rows
-    ]
+    ends = {"input_ids": tokenizer(".", add_special_tokens=False)["input_ids"][-1], "labels": -100}
+    changed = [{name: [*row[name][:-1], end] for name, end in ends.items()} for row in rows]
+    return [{**row, **new, "open_ends": [False, True]} for row, new in zip(rows, changed, strict=True)]
 
 
 @pytest.fixture

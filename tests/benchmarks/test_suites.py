@@ -12,7 +12,7 @@ from peft_igc.data.mixture import TOKENS_MIXTURE
 from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS
 from peft_igc.data.wording.wording import TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
-from peft_igc.text import Value, read
+from peft_igc.text import Limits, Value, read
 
 
 @functools.cache
@@ -21,8 +21,8 @@ def made():
 
 
 def trained(n, **settings):
-    rows = ArithmeticRows(0, max_digits=6, num_digits=40, mixture=TOKENS_MIXTURE, wording=TRAINING, **settings)
-    return rows.take(n)
+    limits = Limits(operands=2, decimals=False)
+    return ArithmeticRows(0, max_digits=6, limits=limits, mixture=TOKENS_MIXTURE, wording=TRAINING, **settings).take(n)
 
 
 def test_suites_hold_distinct_items_and_depend_on_the_seed_only():

@@ -12,7 +12,7 @@ from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.phrases import UNABLE
-from peft_igc.data.wording.templates import Templates
+from peft_igc.text.values import Limits
 
 
 ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
@@ -47,18 +47,17 @@ def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only(
     for settings in (
         {},
         {"max_digits": 1, "num_digits": 1},
-        {"max_digits": 12, "num_digits": 12, "result_digits": 20},
-        {"max_digits": 5, "num_digits": 5, "result_digits": 6},
-        {"max_digits": 40, "num_digits": 40, "result_digits": 80},
-        {"rounding": "floor", "mixture": Mixture(negative=0.5)},
-        {"rounding": "trunc", "mixture": Mixture(negative=0.5)},
+        {"max_digits": 12, "limits": Limits(12, 20)},
+        {"max_digits": 5, "limits": Limits(5, 6)},
+        {"max_digits": 40, "limits": Limits(40, 80)},
+        {"limits": Limits(10, 10, rounding="floor"), "mixture": Mixture(negative=0.5)},
+        {"limits": Limits(10, 10, rounding="trunc"), "mixture": Mixture(negative=0.5)},
         {
-            "operations": ("*", "+"),
+            "limits": Limits(10, 10, operations=("*", "+")),
             "mixture": Mixture(none=0, overflow=1, undefined=0, inexact=0),
-            "result_digits": 10,
         },
-        {"operations": ("/",), "mixture": refusals},
-        {"operations": ("-",), "mixture": refusals},
+        {"limits": Limits(10, 10, operations=("/",)), "mixture": refusals},
+        {"limits": Limits(10, 10, operations=("-",)), "mixture": refusals},
     ):
         rows = ArithmeticRows(seed=1, **settings)
         made = rows.take(1000)
@@ -96,13 +95,13 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
 
 
-def test_overflow_is_in_operands_and_where_result_digits_is_given_in_results():
+def test_overflow_is_in_operands_and_where_limits_are_given_in_results():
     found = by_result(ArithmeticRows(max_digits=4, num_digits=8, mixture=Mixture(overflow=0.3)).take(5000))
     for side in (0, 1):
         assert {digits(row["igc_operands"][side]) for row in found["overflow"]} == {1, 2, 3, 4, 9, 10, 11}
     assert all(max(map(digits, row["igc_operands"])) >= 9 for row in found["overflow"])
     assert max(digits(number) for row in found["ok"] for number in row["igc_operands"]) == 4
-    settings = {"max_digits": 3, "num_digits": 6, "result_digits": 6, "mixture": Mixture(overflow=0.3)}
+    settings = {"max_digits": 3, "limits": Limits(6, 6), "mixture": Mixture(overflow=0.3)}
     found = by_result(ArithmeticRows(**settings).take(5000))["overflow"]
     readable = [row for row in found if max(map(digits, row["igc_operands"])) <= 6]
     assert len(readable) / len(found) == pytest.approx(0.5, abs=0.05)
@@ -123,17 +122,16 @@ def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
     assert len(careful & one_digit) > 200
 
 
-def test_own_operations_need_phrasings_and_settings_must_fit():
-    wording = Templates({"+": ["{a} und {b}"], "^": []})
-    only = ArithmeticRows(operations=("+",), wording=wording, mixture=Mixture(none=0, bigbench=0))
-    assert all(" und " in row["prompt"][0]["content"] for row in only.take(100))
+def test_settings_must_fit():
     for make, message in (
-        (
-            lambda: ArithmeticRows(operations=("+", "^")),
-            r"no phrasings for \['\^'\]: pass `wording=Templates\(\{'\^': ",
-        ),
+        (lambda: ArithmeticRows(limits=Limits(operations=("+", "^"))), r"operations=\('\+', '\^'\)` must be some of"),
+        (lambda: ArithmeticRows(limits=Limits(operations=())), r"`operations=\(\)` must be some of"),
         (lambda: ArithmeticRows(max_digits=6, num_digits=5), "`max_digits=6` must be in 1..`num_digits=5`"),
-        (lambda: ArithmeticRows(operations=()), "`operations` is empty"),
+        (
+            lambda: ArithmeticRows(mixture=Mixture(casual=0.1)),
+            r"`Mixture\(casual=...\)` has no effect on this wording",
+        ),
+        (lambda: ArithmeticRows(exclude=[{"prompt": "Hi"}]), "`exclude`, item 0: no calculation found in 'Hi'"),
         (lambda: Mixture(none=1.5), "`none=1.5` is no fraction"),
         (lambda: Mixture(none=0.7, overflow=0.7, undefined=0, inexact=0), "add up to 1.4, which leaves no room"),
     ):

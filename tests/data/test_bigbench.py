@@ -1,9 +1,6 @@
-"""Promises of `bigbench`: the task's exact form, right and reproducible items, and its real files."""
+"""Promises of `bigbench`: the task's exact form, right and reproducible items."""
 
 import collections
-import json
-
-import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import (
@@ -11,7 +8,6 @@ from peft_igc.data.bigbench import (
     bigbench_items,
     bigbench_size,
     bigbench_test_set,
-    load_bigbench,
     parse_question,
 )
 
@@ -66,113 +62,5 @@ def test_a_question_is_found_in_a_text():
         ("What is 1.5 plus 1?", None),
     ):
         assert parse_question(text) == question
-
-
-# ---- the real task's files ----
-
-EXAMPLES = [
-    {"input": "What is 0 plus 1?", "target": "1", "target_scores": {"1": 1, "banana": 0}},
-    {"input": "What is 7 plus 5?", "target_scores": {"5": 0.0, "12": 1.0, "house": 0.0}},
-]
-HUB_ROWS = [
-    dict(zip(("idx", "inputs", "targets", "multiple_choice_targets", "multiple_choice_scores"), row, strict=True))
-    for row in (
-        (0, "What is 0 plus 1?", ["1"], ["2", "1"], [0, 1]),
-        (1, "Q: What is 12 divided by 4?\nA:", ["3"], [], []),
-        (2, "What is 12 minus 40?", [], ["-28", "-27"], [1, 0]),
-    )
-]
-
-
-@pytest.fixture
-def folder(monkeypatch, tmp_path):
-    """A folder; `datasets` writes its cache there and never asks a hub."""
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-def write_task(folder, examples=EXAMPLES):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "task.json").write_text(json.dumps({"name": "my task", "examples": examples}))
-    return folder / "task.json"
-
-
-def test_a_task_file_its_folder_and_a_folder_of_subtasks_are_read(tmp_path):
-    file = write_task(tmp_path / "arithmetic" / "1_digit_addition")
-    items = load_bigbench(file)
-    assert items == load_bigbench(str(file.parent))
-    columns = {"igc_operator": "+", "igc_operands": ["7", "5"], "igc_result": "12"}
-    assert items[1] == {"prompt": "What is 7 plus 5?", "target": "12", "group": "1_digit_addition", **columns}
-    write_task(tmp_path / "arithmetic" / "2_digit_subtraction", [{"input": "What is 12 minus 40?", "target": "-28"}])
-    items = load_bigbench(tmp_path / "arithmetic")
-    assert [item["group"] for item in items] == ["1_digit_addition"] * 2 + ["2_digit_subtraction"]
-    assert ArithmeticRows(exclude=items).excluded == {(12, "-", 40)}
-    write_task(tmp_path / "talk", [{"input": "Say hi.", "target": ["hi"]}])
-    assert load_bigbench(tmp_path / "talk") == [{"prompt": "Say hi.", "target": "hi", "group": "my task"}]
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "folder"])
-def test_the_hub_s_forms_are_read(folder, form):
-    import datasets
-
-    dataset, path = datasets.Dataset.from_list(HUB_ROWS), folder / f"data.{form}"
-    if form == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in HUB_ROWS))
-    elif form == "parquet":
-        dataset.to_parquet(path)
-    else:
-        path.mkdir()
-        dataset.select([0, 1]).to_parquet(path / "train-00000-of-00001.parquet")
-        dataset.select([2]).to_parquet(path / "validation-00000-of-00001.parquet")
-    items = load_bigbench(path)
-    assert [(item["target"], item["group"]) for item in items] == [
-        ("1", "1_digit_addition"), ("3", "2_digit_division"), ("-28", "2_digit_subtraction"),
-    ]  # fmt: skip
-    assert items[1]["prompt"] == HUB_ROWS[1]["inputs"]
-    assert items[1]["igc_operands"] == ["12", "4"]
-
-
-def test_the_hub_is_asked_for_the_right_configuration_and_each_item_is_taken_once(monkeypatch):
-    import datasets
-
-    for name, config, asked in (
-        ("hails/bigbench", None, "arithmetic_zero_shot"),
-        ("tasksource/bigbench", None, "arithmetic"),
-        ("tasksource/bigbench", "other", "other"),
-    ):
-        calls, splits = [], {"train": HUB_ROWS[:2], "validation": HUB_ROWS[2:]}
-        if name == "hails/bigbench":
-            splits["default"] = HUB_ROWS  # all of them once more
-        monkeypatch.setattr(datasets, "load_dataset", lambda *args, c=calls, s=splits: c.append(args) or s)
-        assert len(load_bigbench(name, config=config)) == 3
-        assert calls == [(name, asked)]
-
-
-def test_what_cannot_be_read_is_refused_with_its_place(folder):
-    for name, examples, message in (
-        ("a", [{"target": "1"}], r"a.task.json`, example 0: expected an object with a string \"input\""),
-        ("b", [{"input": "x"}], 'example 0: expected a "target" or a "target_scores"'),
-        ("c", [*EXAMPLES, {"input": "x", "target": ["1", "2"]}], "example 2: .*exactly one target"),
-        ("d", [{"input": "x", "target_scores": {"1": 1, "2": 1}}], "2 choices share the highest"),
-        ("e", [], "holds no items"),
-        ("f", "none", 'has no list "examples"'),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load_bigbench(write_task(folder / name, examples))
-    for name, content, message in (
-        ("bad.json", "{", r"bad.json` is not valid JSON: .*Download it again"),
-        ("data.csv", "a,b", r"data.csv` has an unknown suffix: expected one of .json, .jsonl, .parquet"),
-        (
-            "rows.jsonl",
-            '{"question": "x"}\n',
-            r"row 0: expected the columns \"inputs\" and \"targets\", got \['question'\]",
-        ),
-    ):
-        (folder / name).write_text(content)
-        with pytest.raises(ValueError, match=message):
-            load_bigbench(folder / name)
-    for missing in (folder / "missing", "missing.json", "./missing", "a/b/c"):
-        with pytest.raises(FileNotFoundError, match="missing|a/b/c` does not exist. Pass a task.json, its folder, or"):
-            load_bigbench(missing)
+    prompts = [{"prompt": "What is 12 minus 40?"}, {"prompt": "What is 7 plus 5?"}]
+    assert ArithmeticRows(exclude=prompts).excluded == {(12, "-", 40)}

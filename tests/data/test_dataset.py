@@ -1,4 +1,4 @@
-"""Promises of `dataset` and `label_summary`: rows are kept exactly, and what a dataset does not teach is named."""
+"""Promises of `dataset`: rows are kept exactly, and what a dataset does not teach is named."""
 
 import itertools
 
@@ -7,8 +7,7 @@ import pytest
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import COLUMNS, check_columns
-from peft_igc.data.dataset import igc_features, to_dataset, to_iterable_dataset
-from peft_igc.data.label_summary import similar_columns, summarize
+from peft_igc.data.dataset import similar_columns, summarize, to_dataset, to_iterable_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.text.values import Limits
 
@@ -20,8 +19,8 @@ def row(operator=None, operands=None, result=None):
     return {"prompt": "a", "completion": "b", **dict(zip(COLUMNS, (operator, operands, result), strict=True))}
 
 
-def summed(*rows):
-    return summarize(to_dataset(rows))
+def summed(*rows, operations):
+    return summarize(to_dataset(rows), operations)
 
 
 def test_a_first_row_without_supervision_does_not_drop_the_columns_of_the_others():
@@ -45,7 +44,6 @@ def test_datasets_take_rows_with_several_anchors():
     ]
     dataset = to_dataset(rows)
     assert list(dataset) == rows
-    assert dataset.features == igc_features(["text"], several_anchors=True)
     assert [len(check_columns(row, Limits(5, 5))) for row in dataset] == [2, 1, 1]
 
 
@@ -73,23 +71,19 @@ def test_a_streaming_dataset_gives_the_rows_of_the_stream():
 # ---- labels counted ----
 
 
-def test_rows_are_counted_by_operator_refusal_none_and_unknown():
-    found = summed(
-        row("+", ["1", "2"], "3"), row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"), row()
-    )
-    assert (found.rows, found.annotated) == (5, 4)
-    assert found.labels == {"+": 2, "undefined": 1, "none": 1}
-    assert found.format() == "Labels of 5 rows: + 2, none 1, undefined 1; 1 rows not supervised."
-
-
-def test_an_operation_that_never_occurs_and_missing_refusals_are_warned_of():
-    found = summed(row("+", ["1", "2"]), row("*", ["1", "2"]))
-    assert [text.partition(",")[0] for text in found.warnings(("+", "*", "/"))] == [
+def test_rows_are_counted_by_label_and_what_they_do_not_teach_is_warned_of():
+    rows = [row("+", ["1", "2"], "3"), row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"), row()]
+    line, lacks = summed(*rows, operations=("+", "/"))
+    assert line == "Labels of 5 rows: + 2, none 1, undefined 1; 1 rows not supervised."
+    assert [text.partition(",")[0] for text in lacks] == ["No row asks for `/`"]
+    _, lacks = summed(row("+", ["1", "2"]), row("*", ["1", "2"]), operations=("+", "*", "/"))
+    assert [text.partition(",")[0] for text in lacks] == [
         "No row asks for `/`",
         'No row has the operator "none": the calculator does not learn when to be silent',
     ]
-    refused = summed(row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"))
-    assert [text.partition(",")[0] for text in refused.warnings(("+", "/"))] == ["No row asks for `/`"]
+    assert summed(row(), operations="+")[1] == [
+        "No row has an operator: the reading learns nothing. Add operands, or generated rows."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -48,31 +48,23 @@ def test_training_rows_are_refusals_but_for_single_steps_on_the_texts_numbers(fo
         check_columns(row, Limits())
 
 
-def test_calibration_and_measurement_share_no_text_with_each_other_or_the_training(folder):
+def test_what_is_trained_calibrates_or_is_measured_and_word_problems_with_decimals_ask_for_silence(folder):
     trained = {row["prompt"][0]["content"] for row in training_refusals(folder)}
     calibrated = {item["prompt"] for item in gsm8k_questions(folder, 0)}
     sets = measured_items(folder)
     measured = {item["prompt"] for items in sets.values() for item in items}
     assert calibrated
     assert not trained & calibrated
-    assert not trained & measured
-    assert not calibrated & measured
-
-
-def test_word_problems_with_decimals_ask_for_silence(folder):
-    sets = measured_items(folder)
+    assert not (trained | calibrated) & measured
     assert [item["target"] for item in sets["word_problems"]] == ["5", None]
     assert [item["prompt"] for item in sets["several_steps_mawps"]] == ["two"]
     assert [item["prompt"] for item in sets["assistant_prompts"]] == ["Who?"]
 
 
-def test_without_a_folder_nothing_is_measured(monkeypatch):
+def test_without_a_folder_nothing_is_measured_and_one_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
     assert data_folder() is None
     assert set(measured_items(None).values()) == {None}
-
-
-def test_a_folder_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("PEFT_IGC_DATA", str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         data_folder()

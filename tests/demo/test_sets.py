@@ -2,60 +2,50 @@
 
 import re
 
-import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.demo.sets import generated_sets, judge, read, texts_of_authors
+from peft_igc.text.values import Limits
 
 
 def test_sets_have_their_sizes_and_their_targets():
-    reading = IGCConfig.from_tokenizer(tiny_base()[1])
-    sets = generated_sets(2, 5, 0, reading)
+    sets = generated_sets(2, 5, 0, Limits())
     assert [len(items) for items in sets.values()] == [40, 5, 5, 10]
     assert all(item["target"] is None for item in sets["held_out_silent"])
     for item in sets["six_to_twenty_digits"]:
         lengths = [len(number.lstrip("-")) for number in item["igc_operands"]]
         assert min(lengths) >= 6
         assert 6 < max(lengths) <= 20
-    assert generated_sets(2, 5, 0, reading) == sets
+    assert generated_sets(2, 5, 0, Limits()) == sets
 
 
 def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
-    reading = IGCConfig(num_digits=5, result_digits=10)
-    sets = generated_sets(2, 40, 0, reading)
+    sets = generated_sets(2, 40, 0, Limits(5, 10))
     assert sets["six_to_twenty_digits"] is None
     longest = max(len(n.lstrip("-")) for item in sets["held_out_phrasings"] for n in item["igc_operands"])
-    assert longest == reading.num_digits
-
-
-def test_a_result_with_more_digits_than_an_operand_is_a_number():
-    reading = IGCConfig(num_digits=5, result_digits=10)
-    asked = generated_sets(2, 40, 0, reading)["held_out_phrasings"]
+    assert longest == 5
+    asked = sets["held_out_phrasings"]
     assert all(re.fullmatch("-?[0-9]+", item["target"]) for item in asked)
-    assert max(len(item["target"].lstrip("-")) for item in asked) > reading.num_digits
+    assert max(len(item["target"].lstrip("-")) for item in asked) > 5
 
 
 def test_texts_of_authors_are_their_own_and_have_the_targets_that_an_adapter_supports():
-    two, eight = (
-        texts_of_authors("calibrated", 300, 0, IGCConfig.from_tokenizer(tiny_base()[1], layer=1, max_operands=most))
-        for most in (2, 8)
-    )
+    two, eight = (texts_of_authors("calibrated", 300, 0, Limits(operands=most)) for most in (2, 8))
     asked = [sum(item["target"] is not None for item in items) for items in (two, eight)]
     assert 150 < asked[0] <= asked[1] < 280  # rules answer some of what two integers cannot
     assert len({item["prompt"] for item in eight}) == 300
-    measured = texts_of_authors("measured", 300, 0, IGCConfig.from_tokenizer(tiny_base()[1], layer=1))
+    measured = texts_of_authors("measured", 300, 0, Limits())
     assert not {item["prompt"] for item in eight} & {item["prompt"] for item in measured}
 
 
-@pytest.mark.parametrize(
-    ("target", "said", "verdict"),
-    [("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent")],
-)
-def test_verdicts(target, said, verdict):
-    assert judge(target, said) == verdict
+def test_verdicts():
+    for target, said, verdict in (
+        ("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent"),
+    ):  # fmt: skip
+        assert judge(target, said) == verdict
 
 
 def test_readings_are_counted():

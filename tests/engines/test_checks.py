@@ -1,17 +1,20 @@
 """What an engine cannot serve is refused in a sentence, before any weight of the base is loaded."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from engine_texts import with_equals_signs
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 
+from benchmarks.common.engine_texts import with_equals_signs
 from peft_igc import IGCConfig
-from peft_igc.engines.vllm.adapter import find, load, load_config
-from peft_igc.engines.vllm.checks import check_adapter, check_engine, check_layers, check_tokenizer, setting_of
+from peft_igc.engines.vllm import register
+from peft_igc.engines.vllm.adapter import load, load_config
+from peft_igc.engines.vllm.checks import Setting, check_adapter, check_engine, check_tokenizer
 from peft_igc.inference.loading import load_base
 from peft_igc.text.vocabulary import Vocabulary
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
@@ -19,20 +22,17 @@ from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 @pytest.fixture(scope="module")
 def config():
-    return load_config(TINY_ADAPTER_FOLDER)
+    return load_config("tiny")
 
 
-def engine_config(**changed):
+def engine_config(enable_prompt_embeds=False, **changed):
     parallel = {
         "pipeline_parallel_size": 1, "decode_context_parallel_size": 1, "prefill_context_parallel_size": 1,
         "enable_dbo": False,
     }  # fmt: skip
-    values = parallel | {"enable_sp": False, "enable_prompt_embeds": False} | changed
-    passes = SimpleNamespace(enable_sp=values["enable_sp"])
     return SimpleNamespace(
-        parallel_config=SimpleNamespace(**{name: values[name] for name in parallel}),
-        compilation_config=SimpleNamespace(pass_config=passes),
-        model_config=SimpleNamespace(enable_prompt_embeds=values["enable_prompt_embeds"]),
+        parallel_config=SimpleNamespace(**parallel | changed),
+        model_config=SimpleNamespace(enable_prompt_embeds=enable_prompt_embeds),
     )
 
 
@@ -42,7 +42,6 @@ def engine_config(**changed):
         ({"pipeline_parallel_size": 2}, "pipeline parallelism"),
         ({"decode_context_parallel_size": 2}, "context parallelism"),
         ({"prefill_context_parallel_size": 2}, "context parallelism"),
-        ({"enable_sp": True}, "sequence parallelism"),
         ({"enable_dbo": True}, "dual batch overlap"),
         ({"enable_prompt_embeds": True}, "prompt embeddings"),
     ],
@@ -53,19 +52,25 @@ def test_ways_of_running_that_hide_tokens_are_refused(changed, name):
         check_engine(engine_config(**changed))
 
 
-@pytest.mark.parametrize("given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}], ids=str)
+@pytest.mark.parametrize(
+    "given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}, {"adapter": "tiny", "reading": 0}], ids=str
+)
 def test_settings_of_another_form_are_refused(given):
-    assert setting_of(SimpleNamespace(additional_config=None)) is None
-    assert setting_of(SimpleNamespace(additional_config={"igc": {"adapter": "tiny"}})) == "tiny"
+    def setting(config):
+        return Setting.of(SimpleNamespace(additional_config=config))
+
+    assert setting(None) is None
+    assert setting({"igc": {"adapter": "tiny"}}) == ("tiny", True)
+    assert setting({"igc": {"adapter": "tiny", "reading": False}}) == ("tiny", False)
     with pytest.raises(ValueError, match="DIR_OR_HUB_ID"):
-        setting_of(SimpleNamespace(additional_config={"igc": given}))
+        setting({"igc": given})
 
 
 def test_adapters_that_an_engine_cannot_serve_are_refused(config):
     check_adapter(config, 5)
     with pytest.raises(ValueError, match="is for decoder layer 1, but the model has 1. Serve the base"):
         check_adapter(config, 1)
-    with pytest.raises(ValueError, match="hidden interface, which .* Serve it with transformers"):
+    with pytest.raises(ValueError, match="hidden interface, which .* Use `generate` with a padded batch"):
         check_adapter(small_config(anchors={"turns": [[5]]}), 5)
     with pytest.raises(ValueError, match="has no vocabulary. Make one with `peft-igc convert"):
         check_adapter(small_config(interface="tokens", anchors={"turns": [[5]]}), 5)
@@ -87,25 +92,18 @@ def test_an_adapter_of_other_tokens_is_refused(config):
 
 def test_an_adapter_of_another_width_or_method_is_refused(config, tmp_path):
     with pytest.raises(ValueError, match="for a base model of hidden size 192, but this one has 256. Serve the base"):
-        load(TINY_ADAPTER_FOLDER, config, 256, 256)
+        load(config, 256)
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is an adapter of the method .*LORA, not of IGC"):
-        load_config(find(str(tmp_path)))
+        load_config(str(tmp_path))
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        find(str(tmp_path / "absent"))
+        load_config(str(tmp_path / "absent"))
     with pytest.raises(FileNotFoundError, match="`some/adapter` is no folder, and was not found on the hub"):
-        find("some/adapter")
-    assert find("tiny") == TINY_ADAPTER_FOLDER
-
-
-def test_layers_without_hidden_states_are_refused():
-    check_layers([None], ["self", "positions", "hidden_states"])
-    with pytest.raises(ValueError, match=r"\(`NoneType`\) have no argument `hidden_states`"):
-        check_layers([None], ["self", "x"])
+        load_config("some/adapter")
 
 
 def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_path):
@@ -114,3 +112,12 @@ def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_p
     shipped = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).to_dict()
     changed = {key for key in shipped if made[key] != shipped[key]}
     assert changed == {"anchors"}
+
+
+def test_a_plugin_that_does_not_run_is_an_error_and_its_import_needs_nothing(monkeypatch):
+    """vLLM goes on after an error in the import of a plugin, but not after one in its call."""
+    program = "import sys, peft_igc.engines.vllm; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    monkeypatch.setitem(sys.modules, "peft_igc.engines.vllm.attach", None)
+    with pytest.raises(ImportError, match="does not run in this environment .*Install `vllm==0.32"):
+        register()

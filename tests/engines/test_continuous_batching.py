@@ -2,18 +2,20 @@
 
 import gc
 from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
-from engine_texts import answers, prompts, with_equals_signs
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 from transformers.generation.continuous_batching.cache import PagedAttentionCache
 from transformers.generation.continuous_batching.requests import RequestState
 
-from peft_igc.engines.continuous_batching import Blocks, Held, Kept
-from peft_igc.engines.texts import Text
+from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
+from peft_igc.engines.continuous_batching import Held, Packing
+from peft_igc.engines.texts import Kept, Text
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.tuner.base_model import TINY
@@ -135,7 +137,7 @@ def test_samples_of_a_request_have_texts_of_their_own(model, texts, expected):
     assert [one.generated_tokens for one in found.values()] == [one for one in expected[:10] for _ in range(3)]
 
 
-def test_requests_come_at_any_time_and_leave_nothing(model, texts, expected):
+def test_requests_come_at_any_time_and_leave_no_more_than_the_cache_holds(model, texts, expected):
     found = {}
     with model.continuous_batching_context_manager(settings(model), continuous_batching_config=paged()) as manager:
         for at, ids in enumerate(texts):
@@ -150,8 +152,9 @@ def test_requests_come_at_any_time_and_leave_nothing(model, texts, expected):
         manager.add_request([5], request_id="last", max_new_tokens=1)
         assert manager.get_result(timeout=60).request_id == "last"
         gc.collect()
-        kept = [one for one in gc.get_objects() if isinstance(one, Held)]
-        assert len(kept) <= 1  # of the last pass, until the next one
+        lengths = [one.text.length for one in gc.get_objects() if isinstance(one, Held)]
+        total = sum(len(ids) + len(found[str(at)]) for at, ids in enumerate(texts))
+        assert max(lengths) < sum(lengths) <= 128 * 16 < 2 * total
     assert [found[str(at)] for at in range(len(texts))] == expected
 
 
@@ -188,15 +191,21 @@ def test_a_text_is_as_long_as_its_keys_and_values_and_tokens_from_while_the_calc
     assert [part.shape for part in shorter.features] == [(2, 4)]
 
 
-def test_blocks_are_found_by_all_tokens_before_them_and_the_oldest_go():
-    blocks = Blocks(size=2, most=3)
-    one = Held("reader", Text([]).appended([1, 2, 3, 4, 5]), (torch.arange(5.0)[:, None],))
-    blocks.add(one, 0)
-    assert torch.cat(blocks.found([1, 2, 3, 4, 5, 6])).flatten().tolist() == [0, 1, 2, 3]
-    assert blocks.found([9, 9, 3, 4]) == []
-    assert len(blocks.found([1, 2, 9, 9])) == 1
-    blocks.add(Held("reader", Text([]).appended([7, 8, 3, 4]), (torch.zeros(4, 1),)), 0)
-    assert [len(blocks.found(ids)) for ids in ([7, 8, 3, 4], [1, 2, 3, 4])] == [2, 1]
+def test_a_beginning_is_taken_from_the_text_that_has_most_of_it_and_the_oldest_texts_go():
+    cache = SimpleNamespace(
+        block_size=2, num_blocks=4, use_prefix_sharing=True, search_prefix_match=lambda _, ids: ids
+    )
+    packing = Packing(Mock(cache=cache))
+    packing._known = "reader", SimpleNamespace(rules=SimpleNamespace(prompt_end=False))
+    texts = {name: Held("reader", Text([]).appended(ids)) for name, ids in {"a": [1, 2, 3, 4, 5], "b": [1, 9]}.items()}
+    packing.keep(texts)
+    # no further than the block, nor than the token before the last one
+    assert cache.search_prefix_match("c", [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4, 5]
+    assert cache.search_prefix_match("c", [1, 2, 3, 4]) == [1, 2, 3]
+    assert cache.search_prefix_match("c", [7, 2, 3]) == [7]
+    packing.keep({"d": Held("reader", Text([]).appended([1, 9, 9, 9]))})
+    assert cache.search_prefix_match("c", [1, 2, 3, 4, 5, 6]) == [1]
+    assert cache.search_prefix_match("c", [1, 9, 9, 8]) == [1, 9, 9]
 
 
 # ------------------------------------------------------------------------------------------------------- refusals
@@ -211,7 +220,7 @@ WAYS = {
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({}, "the hidden interface reads and writes whole rows. .*padded"),
+        ({}, "the hidden interface, which reads and writes whole rows .*padded"),
         ({"interface": "tokens"}, "no vocabulary. Make one with `peft-igc convert"),
     ],
 )

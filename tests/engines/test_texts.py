@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_texts import with_equals_signs
 
+from benchmarks.common.engine_texts import with_equals_signs
 from peft_igc.engines.texts import Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
 from peft_igc.inference.loading import load_base
@@ -18,8 +18,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def known(tmp_path_factory, tokenizer):
     folder = with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
-    adapter = load(folder, load_config(folder), 192, 192)
-    return Known(adapter.config, adapter.reader)
+    return Known(load(load_config(str(folder)), 192))
 
 
 TEXTS = [
@@ -30,25 +29,23 @@ TEXTS = [
 ]
 
 
+def decided(known, text, steps):
+    """The text with the results of its steps, which are expressions and need no network."""
+    texts = {0: text}
+    known.decide(texts, [(0, step) for step in steps], None)
+    return texts[0]
+
+
 def followed(known, text, ids):
-    """The text after some tokens, and what continues it after each of them; its expressions need no network."""
+    """The text after some tokens, and what continues it after each of them."""
     start = text.length
-    text, steps = known.extended(text, ids)
-    if steps:
-        texts, _ = known.texts_of([(text, step) for step in steps])
-        decisions = known.decided(texts, None)
-        begun = [(step.anchor, known.progress(step.anchor, one)) for step, one in zip(steps, decisions, strict=True)]
-        text = text._replace(row=text.row.begun(begun))
-    text, found = known.continued(text, start)
+    text, found = known.continued(decided(known, *known.extended(text, ids)), start)
     return text, found or [None] * len(ids)
 
 
 def remade(known, ids):
     text, step = known.made(ids)
-    if step is not None:
-        decision = known.decided(known.texts_of([(text, step)])[0], None)[0]
-        text = text._replace(row=text.row.begun([(step.anchor, known.progress(step.anchor, decision))]))
-    return text
+    return decided(known, text, [step] if step else [])
 
 
 @pytest.mark.parametrize("plain", TEXTS)

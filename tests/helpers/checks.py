@@ -24,7 +24,8 @@ from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.text.values import Limits
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.saving.companions import NESTED
-from peft_igc.tuner.state.cache import State, states_of
+from peft_igc.tuner.state.cache import states_of
+from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
@@ -162,19 +163,19 @@ def watching() -> Iterator[list[Any]]:
         yield seen
 
 
-def state_of(cache: Any, name: str = "default", layer: int = 1) -> State:
+def state_of(cache: Any, name: str = "default", layer: int = 1) -> TextState:
     """The state of an adapter's text on a cache."""
     state = states_of(cache, layer).get(name)
     assert state is not None
     return state
 
 
-def all_ids(state: State) -> torch.Tensor:
+def all_ids(state: TextState) -> torch.Tensor:
     """The ids [B, L] of a text, with `PADDING` and `UNSEEN`."""
-    return state.recent(int(torch.as_tensor(state.length)))[0]
+    return state.recent(state.length)[0]
 
 
-def calculations(state: State) -> list[list[Calculation]]:
+def calculations(state: TextState) -> list[list[Calculation]]:
     """The steps of each row of a text, in the order of their anchors."""
     real = (all_ids(state) > UNSEEN).cumsum(1) - 1
     found, rows = state.steps, []

@@ -76,24 +76,24 @@ def rows(n: int, seed: int = 0, digits: int = 2, unsupervised: tuple[int, ...] =
     return made
 
 
+# Two short steps in fp32 on the CPU, nothing saved; for trainers of transformers and, with `QUICK`, of TRL.
+OF_TRANSFORMERS: dict[str, Any] = {
+    "use_cpu": True,
+    "learning_rate": 1e-2,
+    "max_steps": 2,
+    "per_device_train_batch_size": 4,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+    "dataloader_pin_memory": False,
+}
+QUICK = {**OF_TRANSFORMERS, "bf16": False, "gradient_checkpointing": False}
+
+
 def arguments(folder: Path, **overrides: Any) -> IGCSFTConfig:
     """Two short steps in fp32 on the CPU, nothing saved."""
-    fields: dict[str, Any] = {
-        "output_dir": str(folder),
-        "use_cpu": True,
-        "bf16": False,
-        "learning_rate": 1e-2,
-        "max_steps": 2,
-        "per_device_train_batch_size": 4,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "igc_curves": False,
-        "disable_tqdm": True,
-        "gradient_checkpointing": False,
-        "dataloader_pin_memory": False,
-    }
-    return IGCSFTConfig(**{**fields, **overrides})
+    return IGCSFTConfig(**{"output_dir": str(folder), "igc_curves": False, **QUICK, **overrides})
 
 
 def igc_model(seed: int = 0, arch: str = "llama", **overrides: Any) -> Any:

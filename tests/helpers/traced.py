@@ -10,7 +10,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import tiny_base
-from peft_igc.inference.decoding import greedy, prompt_tokens
+from peft_igc.inference.decoding import greedy, left_padded, prompt_tokens
 
 
 PROMPTS = [
@@ -32,11 +32,7 @@ def make(seed: int = 0, **settings: Any) -> tuple[Any, Any]:
 
 def batch_of(tokenizer: Any, prompts: list[str], raw: bool = False) -> dict[str, torch.Tensor]:
     """Prompts as a batch that is padded on the left."""
-    rows = prompt_tokens(tokenizer, prompts, raw)
-    width = max(map(len, rows))
-    ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-    return {"input_ids": ids, "attention_mask": mask}
+    return left_padded(prompt_tokens(tokenizer, prompts, raw), tokenizer.pad_token_id)
 
 
 def generate(

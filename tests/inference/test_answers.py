@@ -7,19 +7,15 @@ import pytest
 from checks import adapted
 from traced import make
 
-from peft_igc import generate_answers, tiny_igc
+from peft_igc import generate_answers, tiny_igc, trace
 from peft_igc.inference.audit import audit
-from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.chat import Chat
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.pages import trace_page
-from peft_igc.inference.records import Answer, json_lines
-from peft_igc.inference.tracing import trace
-from peft_igc.tuner.records import StepRecord
+from peft_igc.inference.records import json_lines
 
 
 QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]
-OK = StepRecord(3, "ok", True, "2088", "58 * 36", None)
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +47,6 @@ def test_an_answer_says_where_it_comes_from_in_one_line(answers):
     assert answers[2].source.startswith("by the model alone, calculator silent on 7 / 0: a division by zero")
 
 
-def test_an_answer_that_overrules_the_calculation_is_the_models_own():
-    overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
-    assert not overruled.written
-    assert overruled.source == "by the model alone, although 58 * 36 was calculated"
-
-
 def test_a_rounded_result_is_marked_in_answers_and_traces(made):
     prompts = ["What is 10 / 3 to 2 decimal places?", "12% + 5% ="]
     (rounded, exact) = generate_answers(*made, prompts, return_steps=True)
@@ -74,32 +64,20 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(made):
 def test_an_untrue_calculation_of_a_prompt_is_in_trace_and_audit_and_changes_no_answer(made):
     prompt = "I was told that 3 * 4 = 13. What is 58 times 36?"
     answer, found = *generate_answers(*made, [prompt]), trace(*made, prompt)
-    assert found.answer == answer
+    assert found.text == answer
     assert "untrue: the value is 12" in found.format()
     assert "<dt>untrue</dt>" in trace_page([found.record])
     assert '"record": "untrue"' in json_lines([found.record])
     (finding,) = audit(*made, [{"prompt": prompt, "target": "never"}]).findings
     (untrue,) = finding.as_dict()["untrue"]
-    assert untrue.endswith("I was told that 3 * 4 = 13 (untrue: the value is 12)")
+    assert untrue == "3 * 4 = 13 (untrue: the value is 12)"
 
 
-def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
-    silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
-    assert Answer("2088 ...", False, (OK, silent)).step == OK
-    assert (
-        Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no "
-        "adapter is active"
-    )
-
-
-def test_a_cut_answer_that_ends_in_the_result_is_written(made):
+def test_a_cut_answer_is_written_if_it_ends_in_the_whole_result(made):
     (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=2, return_steps=True)
     assert (answer.text, answer.cut, answer.written) == ("2088", True, True)
-
-
-def test_a_part_of_a_number_is_not_the_result(made):
-    (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=1, return_steps=True)
-    assert (answer.text, answer.written) == ("208", False)
+    (part,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=1, return_steps=True)
+    assert (part.text, part.written) == ("208", False)
 
 
 def test_without_the_adapter_an_answer_is_the_models_own(made):
@@ -118,23 +96,15 @@ def test_an_evaluation_counts_and_writes_the_same(made, tmp_path):
     assert [line["steps"] for line in said] == [["ok"], ["none"], ["undefined"]]
 
 
-def test_a_trace_shows_silence_as_clearly_as_speech(made, answers):
-    for question, answer in zip(QUESTIONS, answers, strict=True):
-        seen = trace(*made, question)
-        assert seen.source == answer.source
-        assert f"source     {answer.source}" in seen.format()
-        assert [step.reason for step in seen.steps] == [step.reason for step in answer.steps]
-
-
 def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers):
     items = [{"prompt": question, "target": "nothing of this"} for question in QUESTIONS]
-    basic = ("status", "result", "expression", "reason")
+    basic = ("status", "result", "expression", "reason", "written")
     for question, answer, finding in zip(QUESTIONS, answers, audit(*made, items).findings, strict=True):
-        seen = trace(*made, question)
-        found = [[[getattr(step, name) for name in basic] for step in one.steps] for one in (answer, seen, finding)]
+        seen, audited = trace(*made, question), finding.answer
+        assert f"source     {answer.source}" in seen.format()
+        found = [[[getattr(step, name) for name in basic] for step in one.steps] for one in (answer, seen, audited)]
         assert found[0] == found[1] == found[2]
-        assert [step.written for step in seen.steps] == [step.written for step in answer.steps]
-        places = [[(step.position, step.before, step.spans) for step in one.steps] for one in (seen, finding)]
+        places = [[(step.position, step.before, step.spans) for step in one.steps] for one in (seen, audited)]
         assert places[0] == places[1]
 
 
@@ -154,9 +124,3 @@ def test_a_chat_says_that_a_text_has_no_anchor():
     model = adapted("llama", interface="hidden", anchors={"turns": [[1, 1, 1]]}, overrides={"vocab_size": 3072})
     Chat(model, tokenizer, out, max_new_tokens=2).run(["Hello"])
     assert "silent: the text has no anchor" in out.getvalue()
-
-
-def test_an_audit_advises_users_first():
-    for cause in CAUSES.values():
-        assert not any(part in cause.advice for part in ("_head", "pointer", "encoder", "gate_"))
-        assert cause.advice

@@ -1,4 +1,4 @@
-"""Promises of `audit`: it counts what `evaluate` countsand names the part that is damaged."""
+"""Promises of `audit`: it counts what `evaluate` counts and names the part that is damaged."""
 
 import json
 
@@ -59,7 +59,6 @@ DAMAGES = {
     "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), READING),
     "reader": (lambda r, w: matrices(r.reader), READING),
 }
-QUICK = ("pointer", "gate_down", "write_down")
 
 
 def named(part, items):
@@ -72,11 +71,11 @@ def named(part, items):
     return sum(causes.values()), sum(n for cause, n in causes.items() if cause in DAMAGES[part][1]), causes
 
 
-@pytest.mark.parametrize("part", QUICK)
-def test_the_damaged_part_is_named(part):
-    wrong, hits, causes = named(part, questions(1))
-    assert wrong >= 2, causes
-    assert hits == wrong, causes
+def test_the_damaged_part_is_named():
+    for part in ("pointer", "gate_down", "write_down"):
+        wrong, hits, causes = named(part, questions(1))
+        assert wrong >= 2, causes
+        assert hits == wrong, causes
 
 
 @pytest.mark.slow
@@ -100,14 +99,14 @@ def test_a_calculator_that_is_not_silent_is_named():
     assert found.report["wrong"] == 2
 
 
-@pytest.mark.parametrize(("part", "said"), [("pointer", "operand"), ("operator_head", "operator")])
-def test_what_confidence_refuses_names_the_least_probable_part(part, said):
-    model, tokenizer = tiny_igc()
-    layer, name = active_layer(model)
-    getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
-    found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
-    assert found.report["causes"] == {"unsure": 1}
-    assert found.report["details"] == {"unsure": {f"least probable: the {said}": 1}}
+def test_what_confidence_refuses_names_the_least_probable_part():
+    for part, said in [("pointer", "operand"), ("operator_head", "operator")]:
+        model, tokenizer = tiny_igc()
+        layer, name = active_layer(model)
+        getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
+        found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
+        assert found.report["causes"] == {"unsure": 1}
+        assert found.report["details"] == {"unsure": {f"least probable: the {said}": 1}}
 
 
 def test_its_numbers_are_those_of_eval():
@@ -122,7 +121,7 @@ def test_its_numbers_are_those_of_eval():
         assert found.report[key] == report[key], key
     assert sum(found.report["causes"].values()) == found.report["wrong"] == len(found.findings)
     assert found.report["wrong"] == round((1 - report["exact_match"]) * report["n"]) > 0
-    kept = [{key: getattr(one, key) for key in ("prompt", "target", "answer")} for one in found.findings]
+    kept = [{key: one.as_dict()[key] for key in ("prompt", "target", "answer")} for one in found.findings]
     assert kept[:20] == report["mistakes"]
 
 
@@ -145,10 +144,8 @@ def test_the_hidden_interface_is_audited_too():
 
 
 def test_a_model_without_the_calculator_is_refused():
-    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to audit"):
+    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to trace"):
         audit(tiny_model("llama"), tiny_igc()[1], [{"prompt": "a", "target": "b"}])
-    with pytest.raises(ValueError, match="no active IGC adapter, so it has no gates"), open_gates(tiny_model("llama")):
-        pass
 
 
 def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):

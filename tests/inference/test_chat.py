@@ -1,4 +1,4 @@
-"""Promises of `chat`: answers are streamed, steps are in the margin, commands do what they say."""
+"""Promises of `chat`: answers are streamed, steps are under their lines, commands do what they say."""
 
 import io
 
@@ -7,8 +7,9 @@ import torch
 from checks import watching
 from traced import make
 
-from peft_igc.inference.chat import COMMANDS, Chat, Margin
+from peft_igc.inference.chat import COMMANDS, Chat, _Streamer
 from peft_igc.inference.evaluation import generate_answers
+from peft_igc.tuner.records import StepRecord
 from peft_igc.tuner.steps import Step, Writing
 
 
@@ -25,22 +26,33 @@ def said(made, *lines, **settings):
     return out.getvalue(), chat
 
 
-def left(shown, width=58):
-    """The column of the text."""
-    return "\n".join(line[:width].rstrip() for line in shown.splitlines())
+def test_the_answer_is_that_of_an_evaluation_and_its_step_is_under_it(made):
+    for prompt, note in [
+        ("3 + 4 * (12 - 5) =", "  | 3 + 4 * (12 - 5) = 31 (by rule)"),
+        ("3 + sin(16) =", "  | silent on (16): numeric and not understood (at ' sin')"),
+    ]:
+        shown, _ = said(made, prompt)
+        (answer,) = generate_answers(*made, [prompt], max_new_tokens=8)
+        *lines, last = shown.splitlines()
+        assert "\n".join(lines).strip() == answer.strip()
+        assert last == note
 
 
-def test_the_answer_is_that_of_an_evaluation_and_the_step_is_beside_it(made):
-    shown, _ = said(made, "3 + 4 * (12 - 5) =\n")
-    (answer,) = generate_answers(*made, ["3 + 4 * (12 - 5) ="], max_new_tokens=8)
-    assert left(shown).strip() == answer.strip()
-    assert "| 3 + 4 * (12 - 5) = 31 (by rule)" in shown.splitlines()[0]
-
-
-def test_a_refusal_has_its_reason_in_the_margin(made):
-    shown, _ = said(made, "3 + sin(16) =")
-    notes = " ".join(line.split("| ")[1] for line in shown.splitlines() if "| " in line)
-    assert "numeric and not understood (at ' sin')" in notes
+def test_what_steers_a_terminal_is_replaced():
+    _, tokenizer = make()
+    out, steps = io.StringIO(), []
+    out.isatty = lambda: True
+    streamer = _Streamer(tokenizer, out, steps)
+    streamer.put(torch.tensor([[1]]))
+    steps += [StepRecord(0, "none", reason="unsure", culprit="\x1b[31m")] * 2  # the first belongs to an earlier answer
+    for token in tokenizer("one\ntwo \x1b[2Jthree")["input_ids"]:
+        streamer.put(torch.tensor([token]))
+    streamer.end()
+    first, note, second = out.getvalue().splitlines()
+    assert (first, second) == ("one", "two \ufffd[2Jthree")
+    assert note.startswith("\x1b[2m  | silent: the reading is less probable")
+    assert note.endswith("\x1b[0m")
+    assert note.count("\x1b") == 2
 
 
 def test_tokens_are_shown_as_they_are_made(made):
@@ -49,7 +61,7 @@ def test_tokens_are_shown_as_they_are_made(made):
             flushed.append(self.getvalue())
 
     flushed, out = [], Out()
-    Chat(*made, out, max_new_tokens=8).run(["Hello"])
+    Chat(*made, out, max_new_tokens=40).run(["Hello"])
     assert len(set(flushed)) > 2
     assert all(later.startswith(earlier) for earlier, later in zip(flushed, flushed[1:], strict=False))
 
@@ -127,38 +139,3 @@ def test_an_interrupt_ends_the_answer_and_not_the_conversation(made, monkeypatch
     shown, chat = said(made, "Hello", "3 + 4 =")
     assert "(interrupted)" in shown
     assert [message["content"] for message in chat._messages][0] == "3 + 4 ="
-
-
-def test_the_margin_wraps_words_and_keeps_every_character():
-    out = io.StringIO()
-    margin = Margin(out, width=12, notes=10)
-    margin.note("first note that is long")
-    for piece in ("The qui", "ck brown ", "fox\njumps ", "over averyveryverylongword", " 漢字漢字漢字漢字"):
-        margin.write(piece)
-    margin.close()
-    lines = out.getvalue().splitlines()
-    assert [line.split("| ")[1] for line in lines if "| " in line] == ["first note", "that is", "long"]
-    assert lines[0].index("|") == 14
-    text = [line.partition("  | ")[0].rstrip() for line in lines]
-    assert text[:3] == ["The quick", "brown fox", "jumps over"]
-    assert "".join(text).replace(" ", "") == "Thequickbrownfoxjumpsoveraveryveryverylongword漢字漢字漢字漢字"
-    assert "\x1b" not in out.getvalue()
-
-
-def test_what_steers_a_terminal_is_replaced():
-    out = io.StringIO()
-    margin = Margin(out)
-    margin.write("\x1b[2Jred\x07")
-    margin.note("\x1b[31m")
-    margin.close()
-    assert "\x1b" not in out.getvalue()
-    assert "\x07" not in out.getvalue()
-
-
-def test_the_model_stays_in_its_mode(made):
-    model, tokenizer = made
-    model.train()
-    said((model, tokenizer), "3 + 4 =")
-    assert model.training
-    model.eval()
-    assert torch.is_grad_enabled()

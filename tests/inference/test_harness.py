@@ -21,7 +21,7 @@ from tiny_models import small_config, tiny_model
 from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.harness_tasks import FOLDER, generated, match, published
+from peft_igc.inference.harness_tasks import FOLDER, from_file, generated, match
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
@@ -63,6 +63,8 @@ REQUESTS = [
     (("e", "f"), [15, 16, 17, 18, 19, 20, 21], [22, 0, 0]),
     (("g", "h"), [23], [24, 25, 26, 27, 28, 29, 30, 31, 32]),
     (("i", "j"), [5, 6, 7, 8], [40]),
+    (("k", "l"), [5, 6], [7, 8, 9, 10, 11]),  # the text of the first one, with another end of the context
+    (("m", "n"), [5, 6, 7, 8, 9], [10, 0]),  # 0 is also what fills short texts
 ]
 
 
@@ -80,16 +82,9 @@ def test_the_calculation_of_a_likelihood_is_at_the_end_of_the_context(harness):
     found = made(harness, model)._loglikelihood_tokens(REQUESTS)
     for (_, context, answer), (likelihood, _) in zip(REQUESTS, found, strict=True):
         assert likelihood == pytest.approx(by_hand(model, context, answer, len(context) - 1), abs=1e-4)
-
-
-def test_the_parent_would_calculate_at_the_end_of_the_answer(harness):
-    """What the promise above corrects: without it the test above is red."""
-    model = hidden()
-    lm = made(harness, model)
-    plain = harness.HFLM._loglikelihood_tokens(lm, REQUESTS)  # `_ends` is empty
-    ours = lm._loglikelihood_tokens(REQUESTS)
-    changed = [abs(a - b) > 1e-4 for (a, _), (b, _) in zip(plain, ours, strict=True)]
-    assert sum(changed) >= 3
+    context, answer = list(range(40, 70)), [9, 10, 11]  # too long: cut on the left
+    (found,) = made(harness, model, max_length=10)._loglikelihood_tokens([(("a", "b"), context, answer)])
+    assert found[0] == pytest.approx(by_hand(model, context[-8:], answer, 7), abs=1e-4)
 
 
 def test_anchors_of_the_answer_are_those_of_generation(harness):
@@ -102,25 +97,9 @@ def test_anchors_of_the_answer_are_those_of_generation(harness):
 
 def test_a_text_without_an_anchor_is_that_of_the_base(harness):
     model = hidden(anchors={"turns": [[0, 0]]})  # the fill tokens behind short texts are no header
-    found = made(harness, model)._loglikelihood_tokens(REQUESTS)
+    found = made(harness, model)._loglikelihood_tokens(REQUESTS[:5])
     with model.disable_adapter():
-        assert found == made(harness, model)._loglikelihood_tokens(REQUESTS)
-
-
-def test_the_same_text_with_two_ends_of_the_context_is_asked_twice(harness):
-    model = hidden()
-    twins = [(("a", "b"), [5, 6, 7, 8], [9, 10, 11]), (("c", "d"), [5, 6], [7, 8, 9, 10, 11])]
-    twins.append((("e", "f"), [5, 6, 7, 8, 9], [10, 0]))  # 0 is also what fills short texts
-    found = made(harness, model)._loglikelihood_tokens(twins)
-    for (_, context, answer), (likelihood, _) in zip(twins, found, strict=True):
-        assert likelihood == pytest.approx(by_hand(model, context, answer, len(context) - 1), abs=1e-4)
-
-
-def test_a_text_that_is_too_long_is_cut_on_the_left(harness):
-    model = hidden()
-    context, answer = list(range(40, 70)), [9, 10, 11]
-    (found,) = made(harness, model, max_length=10)._loglikelihood_tokens([(("a", "b"), context, answer)])
-    assert found[0] == pytest.approx(by_hand(model, context[-8:], answer, 7), abs=1e-4)
+        assert found == made(harness, model)._loglikelihood_tokens(REQUESTS[:5])
 
 
 def test_batches_that_are_made_in_another_way_are_refused(harness):
@@ -179,40 +158,19 @@ def test_every_task_reads_what_its_file_says():
             assert callable(getattr(importlib.import_module(module), function))
 
 
-def test_generated_items_are_those_of_the_generator():
+def test_items_are_those_of_the_generator_or_of_a_file(tmp_path):
     rows = generated(per_group=2, seed=1, pretrained="tiny", device="cpu")["test"]
     items = bigbench_test_set(2, 1)
     assert [(row["prompt"], row["target"]) for row in rows] == [(item["prompt"], item["target"]) for item in items]
     assert {row["ending"].removeprefix(row["target"]) for row in rows} == {"<|end|>"}
-
-
-FORMS = {
-    "items.jsonl": '{"prompt": "What is 5 plus 7?", "target": "12"}\n',
-    "items.csv": "prompt,target\nWhat is 5 plus 7?,12\n",
-    "published.jsonl": '{"context": "Question: What is 5 plus 7?\\nAnswer:", "completion": " 12"}\n',
-    "task.json": '{"name": "arithmetic", "examples": [{"input": "What is 5 plus 7?", "target": "12"}]}',
-    "rows.jsonl": '{"inputs": "What is 5 plus 7?", "targets": ["12"]}\n',
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_published_files_are_read_from_a_path(name, tmp_path):
-    (tmp_path / name).write_text(FORMS[name])
-    (row,) = published(data=str(tmp_path / name), end="</s>")["test"]
-    assert "What is 5 plus 7?" in row["prompt"]
-    assert (row["target"], row["ending"]) == ("12", "12</s>")
-
-
-def test_a_missing_path_is_said():
+    (tmp_path / "items.jsonl").write_text('{"prompt": "What is 5 plus 7?", "target": "12"}\n')
+    (row,) = from_file(data=str(tmp_path / "items.jsonl"), end="</s>")["test"]
+    assert (row["prompt"], row["target"], row["ending"]) == ("What is 5 plus 7?", "12", "12</s>")
+    assert [match(row, [answer]) for answer in (" 12\n", "120")] == [{"exact_match": 1.0}, {"exact_match": 0.0}]
     with pytest.raises(ValueError, match='Pass its path: `--metadata .{"data": "items.jsonl"}'):
-        published()
+        from_file()
     with pytest.raises(FileNotFoundError, match="`none.jsonl` does not exist"):
-        published(data="none.jsonl")
-
-
-def test_white_space_around_an_answer_does_not_count():
-    assert match({"target": "12"}, [" 12\n"]) == {"exact_match": 1.0}
-    assert match({"target": "12"}, ["120"]) == {"exact_match": 0.0}
+        from_file(data="none.jsonl")
 
 
 # ------------------------------------------------------------------------------------------------ without an import
@@ -221,11 +179,7 @@ def test_the_name_is_offered_once_whenever_the_harness_is_imported(monkeypatch):
     plugin.activate()
     plugin.activate()
     assert table == {"igc": "peft_igc.inference.harness:IGCLM"}
-
-
-def test_an_older_harness_without_a_table_is_left_alone(monkeypatch):
-    fake_lm_eval.install(monkeypatch)
-    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
+    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)  # an older harness without a table
     plugin.activate()
 
 

@@ -1,148 +1,115 @@
-"""`inference.loading`: which names lead to a model, and what is said about those that do not. No network."""
+"""Promises of `loading`: which names lead to a model or an adapter, and what is said about those that do not."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from tiny_models import small_config, tiny_model
 from transformers import AutoTokenizer
 
-import peft_igc
 from peft_igc.inference import loading
-from peft_igc.inference.loading import load_base, tiny_base
+from peft_igc.inference.loading import load_adapter, load_base, tiny_base
+from peft_igc.tuner.base_model import TINY_FOLDER
 
 
-TINY_FOLDER = Path(peft_igc.__file__).parent / "assets" / "tiny_base"
+IDS = torch.tensor([[5, 6, 7, 8]])
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 @pytest.fixture
-def folder(tmp_path):
+def base(tmp_path):
     """A copy of the embedded base, to be spoiled."""
     return Path(shutil.copytree(TINY_FOLDER, tmp_path / "base"))
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A saved random adapter."""
+    torch.manual_seed(0)
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
 def set_tokenizer(folder, **changes):
-    """Change `tokenizer_config.json`; `None` removes a key."""
+    """Changes `tokenizer_config.json`; `None` removes a key."""
     path = folder / "tokenizer_config.json"
     settings = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
 
 
-def test_the_embedded_base_comes_in_float32_and_eval_mode():
+# --------------------------------------------------------------------------------------------------------------- bases
+def test_the_embedded_base_comes_in_float32_and_eval_mode_each_time_anew():
     model, tokenizer = tiny_base()
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     assert not model.training
     assert len(tokenizer) == model.config.vocab_size
-
-
-def test_tiny_and_its_folder_are_the_same_model():
-    by_name, _ = load_base("tiny")
     by_folder, _ = load_base(str(TINY_FOLDER), dtype="float32")
-    for name, weight in by_name.state_dict().items():
+    for name, weight in model.state_dict().items():
         assert torch.equal(weight, by_folder.state_dict()[name]), name
-
-
-def test_two_calls_share_no_weights():
-    first, _ = tiny_base()
-    second, _ = tiny_base()
     with torch.no_grad():
-        first.get_input_embeddings().weight.zero_()
-    assert second.get_input_embeddings().weight.abs().sum() > 0
+        model.get_input_embeddings().weight.zero_()
+    assert tiny_base()[0].get_input_embeddings().weight.abs().sum() > 0
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, "bfloat16"])
-def test_a_type_is_taken_as_object_and_as_name(dtype):
-    model, _ = load_base("tiny", dtype=dtype)
-    assert model.dtype == torch.bfloat16
+def test_a_dtype_is_taken_as_object_as_name_or_from_the_config(base):
+    for dtype in (torch.bfloat16, "bfloat16"):
+        assert load_base("tiny", dtype=dtype)[0].dtype == torch.bfloat16
+    for dtype in (None, "auto"):
+        assert load_base(base, dtype=dtype)[0].dtype == torch.bfloat16
+    for name in ("float99", "nn"):
+        with pytest.raises(ValueError, match=rf'`dtype="{name}"` is not a torch dtype\. Use "float32"'):
+            load_base("tiny", dtype=name)
 
 
-def test_a_folder_without_a_type_keeps_the_type_of_its_config(folder):
-    assert load_base(folder)[0].dtype == torch.bfloat16
-    assert load_base(folder, dtype="auto")[0].dtype == torch.bfloat16
-
-
-def test_an_unknown_type_is_refused():
-    with pytest.raises(ValueError, match=r'`dtype="float99"` is not a torch dtype\. Use "float32"'):
-        load_base("tiny", dtype="float99")
-
-
-def test_a_name_of_torch_that_is_no_type_is_refused():
-    with pytest.raises(ValueError, match=r'`dtype="nn"` is not a torch dtype'):
-        load_base("tiny", dtype="nn")
-
-
-def test_a_batch_is_padded_on_the_left():
-    _, tokenizer = tiny_base()
-    rows = tokenizer(["12345678", "1"], padding=True)
-    assert rows["attention_mask"][1][0] == 0
-    assert rows["attention_mask"][1][-1] == 1
-
-
-def test_a_tokenizer_without_padding_token_pads_with_its_end_token_on_the_left(folder):
-    set_tokenizer(folder, pad_token=None, padding_side="right")
-    assert AutoTokenizer.from_pretrained(folder).pad_token is None  # otherwise this test shows nothing
-    _, tokenizer = load_base(folder)
+def test_a_batch_is_padded_on_the_left_with_the_end_token_if_need_be(base):
+    set_tokenizer(base, pad_token=None, padding_side="right")
+    assert AutoTokenizer.from_pretrained(base).pad_token is None  # otherwise this test shows nothing
+    _, tokenizer = load_base(base)
     assert tokenizer.pad_token == tokenizer.eos_token
-    assert tokenizer.padding_side == "left"
-
-
-def test_a_tokenizer_that_cannot_pad_is_refused(folder):
-    set_tokenizer(folder, pad_token=None, eos_token=None)
+    assert tokenizer(["12345678", "1"], padding=True)["attention_mask"][1][0] == 0
+    set_tokenizer(base, pad_token=None, eos_token=None)
     with pytest.raises(ValueError, match=r"has neither a padding nor an end token\. Set `pad_token`"):
-        load_base(folder)
+        load_base(base)
 
 
-@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "a/b/c", "~/no such folder", ""])
-def test_a_missing_folder_is_named(name, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    if name == "":  # the current folder: it exists, and holds no model
-        with pytest.raises(FileNotFoundError, match=r"contains no `config\.json`"):
+def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, folder, tmp_path):
+    monkeypatch.chdir(folder.parent)
+    (tmp_path / "empty").mkdir()
+    for name, message in [
+        ("./nowhere", 'The folder `nowhere` of a base model does not exist. Pass .*, a hub id, or "tiny"'),
+        ("a/b/c", "The folder `a/b/c` of a base model does not exist"),
+        ("~/no such folder", "The folder `/.*no such folder` of a base model does not exist"),
+        (tmp_path / "llama", "`.*llama` of a base model does not exist"),  # a path is never looked up on the hub
+        ("", r"contains no `config\.json`"),  # the current folder
+        (tmp_path / "empty", r"contains no `config\.json`.*`model\.save_pretrained`"),
+        (base / "config.json", r"`.*config\.json` of a base model is a file\. Pass a folder"),
+        (folder, r"contains an adapter, not a base model\. .*`PeftModel\.from_pretrained"),
+    ]:
+        with pytest.raises((FileNotFoundError, ValueError), match=message):
             load_base(name)
-        return
-    with pytest.raises(FileNotFoundError, match=r"The folder `.*(nowhere|at/all|a/b/c|such folder)` does not exist"):
-        load_base(name)
-
-
-def test_a_missing_path_object_is_never_looked_up_on_the_hub(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"`.*llama` does not exist"):
-        load_base(tmp_path / "llama")
-
-
-def test_a_file_in_place_of_a_folder_is_refused(folder):
-    with pytest.raises(FileNotFoundError, match=r"`.*config\.json` is a file, not a model's folder"):
-        load_base(folder / "config.json")
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"contains no `config\.json`.*`model\.save_pretrained`"):
-        load_base(tmp_path)
-
-
-def test_an_adapters_folder_is_told_from_a_base(tmp_path):
-    (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"contains an adapter, not a base model\. .*`PeftModel\.from_pretrained"):
-        load_base(tmp_path)
 
 
 def test_an_installation_without_the_data_says_how_to_make_it(monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "TINY_FOLDER", tmp_path / "gone")
-    with pytest.raises(FileNotFoundError, match=r"embedded base model is missing.*pretrain_tiny_base\.py"):
+    with pytest.raises(FileNotFoundError, match=r"gone` of a base model does not exist\. .*pretrain_tiny_base\.py"):
         tiny_base()
 
 
-@pytest.mark.parametrize("keep", [0, 100_000])
-def test_broken_weights_name_their_folder(folder, keep):
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"The weights in `.*base` cannot be read: .*Copy the folder again"):
-        load_base(folder)
-
-
-def test_a_folder_without_weights_is_an_error_of_its_own_words(folder):
-    (folder / "model.safetensors").unlink()
+def test_weights_that_are_broken_or_missing_are_named(base):
+    weights = base / "model.safetensors"
+    whole = weights.read_bytes()
+    for keep in (0, 100_000):
+        weights.write_bytes(whole[:keep])
+        with pytest.raises(ValueError, match=r"The weights in `.*base` cannot be read: .*Copy the folder again"):
+            load_base(base)
+    weights.unlink()
     with pytest.raises(OSError, match=r"model\.safetensors"):
-        load_base(folder)
+        load_base(base)
 
 
 def test_a_hub_id_that_cannot_be_fetched_names_the_ways_out(monkeypatch):
@@ -153,3 +120,100 @@ def test_a_hub_id_that_cannot_be_fetched_names_the_ways_out(monkeypatch):
     message = r"`org/model` is not a local folder .*no connection for org/model.* or \"tiny\""
     with pytest.raises(OSError, match=message):
         load_base("org/model")
+
+
+# ------------------------------------------------------------------------------------------------------------ adapters
+def test_an_adapter_comes_back_exactly_and_in_eval_mode(folder):
+    torch.manual_seed(0)
+    model = get_peft_model(tiny_model("llama"), small_config()).eval()
+    loaded = load_adapter(tiny_model("llama"), folder)
+    assert not loaded.training
+    assert torch.equal(loaded(input_ids=IDS).logits, model(input_ids=IDS).logits)
+
+
+def test_other_methods_can_be_loaded_to_be_compared(tmp_path):
+    get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
+    assert load_adapter(tiny_model("llama"), tmp_path).active_adapter == "default"
+    weights = tmp_path / WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"The weights in `.*` cannot be read: .*Copy the folder again"):
+        load_adapter(tiny_model("llama"), tmp_path)
+
+
+def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(folder, tmp_path):
+    for name, message in [
+        ("nowhere", "The adapter folder `.*nowhere` does not exist"),
+        (".", f"contains no `{CONFIG}`"),
+    ]:
+        with pytest.raises(FileNotFoundError, match=message):
+            load_adapter(tiny_model("llama"), tmp_path / name)
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(FileNotFoundError, match=f"contains no `{WEIGHTS}`"):
+        load_adapter(tiny_model("llama"), folder)
+
+
+def test_an_unreadable_config_is_named(folder, monkeypatch):
+    path = folder / CONFIG
+    for text in ("{", "{}", "[]", '{"peft_type": "NOSUCH"}', "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"{CONFIG}` cannot be read: .*Copy the folder again"):
+            load_adapter(tiny_model("llama"), folder)
+    with path.open("wb") as file:
+        file.truncate((1 << 26) + 1)  # sparse
+    with pytest.raises(ValueError, match="has 67,108,865 bytes, which no config has"):
+        load_adapter(tiny_model("llama"), folder)
+    path.write_text(json.dumps({"peft_type": "LORA", "target_modules": ["q_proj"], "task_type": "CAUSAL_LM"}))
+    with pytest.raises(
+        ValueError, match=f"holds the weights of an IGC adapter, but its `{CONFIG}` is of the method LORA"
+    ):
+        load_adapter(tiny_model("llama"), folder)
+
+    def missing(*args, **kwargs):
+        raise ImportError("scikit-learn is required for AdaMSS")
+
+    monkeypatch.setattr("peft_igc.inference.loading.PeftConfig.from_pretrained", missing)
+    with pytest.raises(ValueError, match=f"{CONFIG}` cannot be read: scikit-learn is required for AdaMSS"):
+        load_adapter(tiny_model("llama"), folder)
+
+
+@pytest.mark.parametrize("method", ["igc", "lora"])
+def test_an_adapter_for_another_hidden_size_names_its_base(tmp_path, method):
+    config = small_config() if method == "igc" else LoraConfig(target_modules=["q_proj"])
+    get_peft_model(tiny_model("llama"), config).save_pretrained(tmp_path)
+    fields = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps(fields | {"base_model_name_or_path": "org/base"}))
+    with pytest.raises(ValueError, match=r"(size 32, but .* has 64|size mismatch).*trained on, `org/base`"):
+        load_adapter(tiny_model("llama", hidden_size=64), tmp_path)
+
+
+def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way_of_loading(folder):
+    path = folder / WEIGHTS
+    whole = path.read_bytes()
+    weights = load_file(path)
+    first = sorted(weights)[0]
+    (norm,) = [key for key in weights if key.endswith(".igc_input_mapping.norm.weight")]
+    for name, value, message in [
+        (first, weights[first].clone().fill_(float("nan")), "is not finite: the training diverg"),
+        (first, weights[first].clone().fill_(float("inf")), "is not finite"),
+        (first, weights[first].to(torch.int32), "dtype torch.int"),
+        (norm, torch.tensor(1.0), r"has shape \(\), the config requires \(32,\)"),
+    ]:
+        save_file(weights | {name: value}, path)
+        for load in (load_adapter, lambda base, where: PeftModel.from_pretrained(base, str(where))):
+            with pytest.raises(ValueError, match=rf"`.*` .*{message}"):
+                load(tiny_model("llama"), folder)
+    path.write_bytes(whole[:1000])
+    with pytest.raises(ValueError, match=f"{WEIGHTS}` is damaged and cannot be read as a safetensors file"):
+        load_adapter(tiny_model("llama"), folder)
+
+
+def test_a_pickle_that_would_run_a_program_is_not_unpickled(folder, tmp_path):
+    class Program:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path / 'executed'}",)
+
+    (folder / WEIGHTS).unlink()
+    torch.save({"x": Program(), "y": torch.zeros(50_000)}, folder / "adapter_model.bin")
+    with pytest.raises(ValueError, match="holds more than tensors, which could be a program. Save the adapter again"):
+        load_adapter(tiny_model("llama"), folder)
+    assert not (tmp_path / "executed").exists()

@@ -64,6 +64,12 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
         assert torch.equal(kept, value)
         assert not len(more) or torch.equal(more, value[-1:].expand_as(more))
 
+    config = IGCConfig.from_pretrained(str(old[interface]))
+    assert not config.decimals
+    if interface == "tokens":
+        table = json.loads((FOLDER / "tokens" / CONFIG).read_text())["number_tokens"]
+        assert (config.token_table.point, config.token_table.points) == (None, {})
+        assert config.token_table.digits == {int(token): text for token, text in table["digits"].items()}
     base, tokenizer = tiny_base()
     model = load_adapter(base, old[interface])
     chats = [[{"role": "user", "content": prompt}] for prompt in json.loads((FOLDER / "prompts.json").read_text())]
@@ -79,14 +85,6 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
     close = {"atol": 1e-3, "rtol": 1e-4}
     torch.testing.assert_close(logits[:, -NEW:, :256], recorded[f"{interface}.logits_last"], **close)
     torch.testing.assert_close(logits.double().mean(-1), recorded[f"{interface}.logits_mean"], **close)
-
-
-def test_a_converted_adapter_of_version_0_1_still_writes_no_decimals(old):
-    main(["convert", str(old["tokens"]), "--tokenizer", "tiny"])
-    config = IGCConfig.from_pretrained(str(old["tokens"]))
-    assert (config.decimals, config.token_table.point, config.token_table.points) == (False, None, {})
-    table = json.loads((FOLDER / "tokens" / CONFIG).read_text())["number_tokens"]
-    assert config.token_table.digits == {int(token): text for token, text in table["digits"].items()}
 
 
 def test_what_is_converted_is_left_alone_and_the_hidden_interface_needs_no_tokenizer(old, capsys):
@@ -113,22 +111,17 @@ def test_an_adapter_with_fewer_distances_is_refused_with_the_command_that_gives_
         load_adapter(tiny_base()[0], changed(old["hidden"], max_distance=300))
 
 
-def test_a_conversion_that_was_interrupted_is_done_again(old):
-    main(["convert", str(old["tokens"]), "--tokenizer", "tiny"])
-    weights = (old["tokens"] / WEIGHTS).read_bytes()
-    shutil.copy(FOLDER / "tokens" / CONFIG, old["tokens"])
-    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
-    assert (old["tokens"] / WEIGHTS).read_bytes() == weights
-    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS, "README.md"}
-
-
-def test_pickled_weights_become_safetensors(old):
-    weights = load_file(old["tokens"] / WEIGHTS)
-    (old["tokens"] / WEIGHTS).unlink()
-    torch.save(weights, old["tokens"] / "adapter_model.bin")
-    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
-    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS, "README.md"}
-    load_adapter(tiny_base()[0], old["tokens"])
+def test_a_conversion_makes_safetensors_of_a_pickle_and_is_done_again_after_an_interrupt(old):
+    folder = old["tokens"]
+    torch.save(load_file(folder / WEIGHTS), folder / "adapter_model.bin")
+    (folder / WEIGHTS).unlink()
+    assert main(["convert", str(folder), "--tokenizer", "tiny"]) == 0
+    weights = (folder / WEIGHTS).read_bytes()
+    shutil.copy(FOLDER / "tokens" / CONFIG, folder)
+    assert main(["convert", str(folder), "--tokenizer", "tiny"]) == 0
+    assert (folder / WEIGHTS).read_bytes() == weights
+    assert {path.name for path in folder.iterdir()} == {CONFIG, WEIGHTS, "README.md"}
+    load_adapter(tiny_base()[0], folder)
 
 
 def as_format_2(folder):
@@ -168,9 +161,10 @@ def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
     load_adapter(tiny_base()[0], folder)
 
 
-@pytest.mark.parametrize(
-    ("fields", "tokenizer", "message"),
-    [
+def test_what_cannot_be_converted_is_refused_and_left_as_it_is(old, capsys):
+    folder = old["tokens"]
+    saved = (folder / CONFIG).read_text()
+    for fields, tokenizer, message in [
         ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
         ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented. Use the version"),
         ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
@@ -179,14 +173,13 @@ def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
         ({"format_version": "2"}, ["tiny"], "has the format '2'"),
         ({"from_the_future": 1}, ["tiny"], "has the field `from_the_future=1`, which this version"),
         ({"peft_type": "LORA"}, ["tiny"], "holds an adapter of the method LORA, which needs no conversion"),
-    ],
-)
-def test_what_cannot_be_converted_is_refused_and_left_as_it_is(fields, tokenizer, message, old, capsys):
-    folder = changed(old["tokens"], **fields)
-    files = {path: path.read_bytes() for path in folder.iterdir()}
-    assert main(["convert", str(folder), *(["--tokenizer", *tokenizer] if tokenizer else [])]) == 2
-    assert message in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in folder.iterdir()} == files
+    ]:
+        (folder / CONFIG).write_text(saved)
+        changed(folder, **fields)
+        files = {path: path.read_bytes() for path in folder.iterdir()}
+        assert main(["convert", str(folder), *(["--tokenizer", *tokenizer] if tokenizer else [])]) == 2
+        assert message in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in folder.iterdir()} == files
 
 
 def test_another_tokenizer_is_refused(old, capsys):

@@ -9,13 +9,12 @@ import time
 from html.parser import HTMLParser
 
 import pytest
-import torch
 from traced import PROMPTS, generate, make
 
 from peft_igc import igc_trace
-from peft_igc.inference.causes import Audit, Finding
-from peft_igc.inference.pages import ASSETS, audit_page, trace_page
-from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.audit import Audit, Finding
+from peft_igc.inference.pages import ASSETS, trace_page
+from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \" ' & </style> 5 + 6 ="
@@ -66,15 +65,11 @@ def test_all_text_is_escaped(recorded, tmp_path):
     for text in recorded.texts:
         assert "".join(token.text for token in text.tokens) in shown.texts["main"]
     assert EVIL in shown.texts["span"]
+    page = trace_page([TextRecord(0, (TokenRecord("\x00\x1b[31m\ud800", 0.5, 0.1, 0, 7),), ())])
+    assert not [char for char in page if char < " " and char != "\n"]
 
 
-def test_control_characters_are_replaced():
-    token = TokenRecord("\x00\x1b[31m\ud800", 0.5, 0.1, 0, 7)
-    text = trace_page([TextRecord(0, (token,), ())])
-    assert not [char for char in text if char < " " and char != "\n"]
-
-
-def test_the_policy_allows_the_pages_own_content_and_no_network(recorded):
+def test_the_page_is_for_every_screen_and_its_policy_allows_its_own_content_and_no_network(recorded):
     text = trace_page(recorded.texts)
     shown = Page(text)
     (policy,) = (meta["content"] for meta in shown.all("meta", "http-equiv"))
@@ -89,15 +84,8 @@ def test_the_policy_allows_the_pages_own_content_and_no_network(recorded):
     assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttp|innerHTML|eval", own)
     assert not [found for _, found in shown.elements if {"src", "srcset", "data"} & found.keys()]
     assert all(found["href"].startswith("#") for found in shown.all("a"))
-
-
-def test_it_is_made_for_every_screen(recorded):
-    shown = Page(trace_page(recorded.texts))
     assert [meta for meta in shown.all("meta", "name") if meta["content"] == "width=device-width, initial-scale=1"]
-    style = shown.texts["style"]
-    assert "prefers-color-scheme: dark" in style
-    assert "overflow-wrap: anywhere" in style
-    assert "pre-wrap" in style
+    assert all(part in shown.texts["style"] for part in ("prefers-color-scheme: dark", "overflow-wrap: anywhere"))
 
 
 def test_every_step_can_be_chosen_and_lights_what_it_read(recorded):
@@ -153,16 +141,6 @@ def test_the_page_grows_with_the_text_and_not_faster():
     assert times[1] < 40 * max(times[0], 0.005)
 
 
-def test_a_file_is_written_only_where_it_was_asked_for(recorded, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    model, tokenizer = make()
-    with torch.no_grad(), igc_trace(model, tokenizer) as trace:
-        generate(model, tokenizer, PROMPTS[:1], new=1)
-    assert list(tmp_path.iterdir()) == []
-    trace.save_html("page.html")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_script_is_understood():
     done = subprocess.run(["node", "--check", str(ASSETS / "script.js")], capture_output=True, text=True)
@@ -173,7 +151,8 @@ def test_the_script_is_understood():
 def audited(n=3):
     """An audit with hostile texts in every field."""
     step = StepRecord(1, "none", reason="unsure", expression=EVIL, anchor=EVIL, before=EVIL, culprit=EVIL)
-    findings = [Finding(i, EVIL, EVIL, EVIL, True, "operand", EVIL, (step,)) for i in range(n)]
+    item, answer = {"prompt": EVIL, "target": EVIL}, Answer(EVIL, True, (step,))
+    findings = [Finding(i, item, answer, "operand", EVIL) for i in range(n)]
     report = {
         "n": 10,
         "exact_match": 0.7,
@@ -187,7 +166,7 @@ def audited(n=3):
 
 
 def test_the_page_of_an_audit_holds_everything_and_does_nothing():
-    text = audit_page(audited(), title=EVIL)
+    text = audited().page(EVIL)
     shown = Page(text)
     assert {tag for tag, _ in shown.elements}.isdisjoint({"img", "iframe", "link", "object", "base", "script", "form"})
     assert "default-src 'none'" in text
@@ -196,10 +175,6 @@ def test_the_page_of_an_audit_holds_everything_and_does_nothing():
     assert not [found for _, found in shown.elements if {"src", "href", "srcset", "data"} & found.keys()]
     assert shown.texts["article"].count(EVIL) == 3 * (4 + 2)  # four fields; of a step its text and expression
     assert shown.texts["h1"] == EVIL
-
-
-@pytest.mark.parametrize(("examples", "more"), [(0, "3 more are not shown"), (2, "1 more are not shown"), (3, "")])
-def test_prompts_can_be_left_out_of_the_page_of_an_audit(examples, more):
-    text = audit_page(audited(), examples=examples)
-    assert text.count("<article>") == examples
-    assert more in text
+    for examples, more in [(0, "3 more are not shown"), (2, "1 more are not shown"), (3, "")]:
+        text = audited().page(examples=examples)
+        assert (text.count("<article>"), more in text) == (examples, True)

@@ -1,71 +1,22 @@
-"""Promises of `records`: tokens have the text that they add, and each `=` is listed once, with its origin."""
+"""Promises of `records`: tokens have the text that they add, an answer says where it comes from."""
 
-import pytest
-from tiny_training import tokenizer as make_tokenizer
+import io
 
-from peft_igc.inference.records import Pieces, StepRecord, TextRecord, TokenRecord, equals_of, token_texts
-from peft_igc.inference.terminal import format_equals
+from traced import PROMPTS, generate, make
 
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return make_tokenizer()
+from peft_igc import igc_trace
+from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord, token_texts
 
 
-def found(tokenizer, text, **statuses):
-    """All `=` of a text; `ok_N` and others give the N-th one a step."""
-    ids = tokenizer(text)["input_ids"]
-    at = [index for index, token in enumerate(ids) if tokenizer.decode([token]) == "="]
-    steps = []
-    for name, result in statuses.items():
-        status, _, index = name.partition("_")
-        steps.append(StepRecord(at[int(index)], status, result=result))
-    tokens = [TokenRecord(piece, None) for piece in token_texts(tokenizer.decode, ids)]
-    return equals_of(TextRecord(0, tuple(tokens), tuple(steps)))
+OK = StepRecord(3, "ok", True, "2088", "58 * 36", None)
 
 
-def test_every_equals_sign_is_listed_with_its_origin(tokenizer):
-    text = "Ann has 48/2 = $24.\nThen 7/2 = 3.5, and x = 9. So 24+9 = 33 and 1+1 ="
-    seen = found(tokenizer, text, ok_0="24", inexact_1=None, ok_3="33", ok_4="2")
-    assert [one.written for one in seen] == ["24", "3.5", "9", "33", None]
-    assert [one.status for one in seen] == ["ok", "inexact", None, "ok", "ok"]
-    assert [one.is_exact for one in seen] == [True, False, False, True, False]
-    shown = format_equals(seen)
-    assert shown[0] == "calculations in the text: 2 of 5 exact"
-    assert shown[1].split()[-1] == "exact"
-    assert "the model's own (inexact)" in shown[2]
-    assert "the model's own (no step)" in shown[3]
-    assert "the model's own (the calculator had 2)" in shown[5]
-
-
-@pytest.mark.parametrize(
-    ("text", "result", "exact"),
-    [
-        ("2+2=4", "4", True),
-        ("2+2= 4.", "4", True),
-        ("600*2=1,200 pens", "1200", True),
-        ("5/2=$2.50", "2.5", True),
-        ("1/2=.5", "0.5", True),
-        ("3-5=-2", "-2", True),
-        ("3-5=2", "-2", False),
-        ("0*5=0", "0", True),
-        ("2+2=44", "4", False),
-        ("2+2=four", "4", False),
-    ],
-)
-def test_a_number_is_compared_by_its_value(tokenizer, text, result, exact):
-    (one,) = found(tokenizer, text, ok_0=result)
-    assert one.is_exact == exact
-
-
-def test_an_untrue_calculation_is_marked_whether_or_not_there_is_a_step(tokenizer):
-    wrong, right, step = found(tokenizer, "So 3*4 = 13.\nThen 3+4 = 7, and 5+5 =11", ok_2="10")
-    assert [one.status for one in (wrong, right, step)] == ["untrue", None, "untrue"]
-    assert [one.origin for one in (wrong, step)] == ["untrue: the value is 12", "untrue: the value is 10"]
-
-
-def test_a_text_without_equals_signs_has_no_table():
-    assert format_equals([]) == []
+def test_untrue_calculations_are_found_whoever_wrote_them():
+    tokens = [TokenRecord(piece, None) for piece in ("So 3*4", " = ", "13.\nThen", " 3+4 = 7, and 5", "+5", " is 11.")]
+    text = TextRecord(0, tuple(tokens), ())
+    assert [(one.position, one.written, one.value) for one in text.untrue] == [(2, "13", "12"), (5, "11", "10")]
+    assert str(text.untrue[0]) == "3*4 = 13 (untrue: the value is 12)"
+    assert "untrue     3*4 = 13 (untrue: the value is 12)" in text.format()
 
 
 def test_tokens_have_the_text_that_they_add():
@@ -78,7 +29,39 @@ def test_tokens_have_the_text_that_they_add():
     assert token_texts(spell, [0, 1, 2, 3]) == ["a", "", "é", "b"]
     assert token_texts(spell, [3, 0, 0]) == ["b", " a", " a"]
     assert token_texts(spell, [3, 4]) == ["b", "\ufffd"]
+    assert token_texts(spell, [3, 4, -1]) == ["b", "\ufffd", "\u2026"]
     assert token_texts(spell, []) == []
-    growing = Pieces(spell)
-    assert [growing.push(token) for token in (0, 1)] == ["a", ""]
-    assert growing.rest() == "\ufffd"
+
+
+def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
+    silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
+    assert Answer("2088 ...", False, (OK, silent)).step == OK
+    nowhere = Answer("...", False, ())
+    assert nowhere.source.endswith("calculator silent: the text has no anchor, or no adapter is active")
+
+
+def test_an_answer_that_overrules_the_calculation_is_the_models_own():
+    overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
+    assert not overruled.written
+    assert overruled.source == "by the model alone, although 58 * 36 was calculated"
+
+
+def test_a_probability_is_shown_rounded_down():
+    number = NumberRecord("58", 0.99999, 0.999995)
+    read = {"operands": (number, number), "operator": "*", "operator_probability": 1.0}
+    shown = TextRecord(0, (), (StepRecord(11, "ok", True, "3364", "58 * 58", **read),)).format()
+    assert "58  99.99%; least certain place 99.99%" in shown
+    assert "*   100.00%" in shown
+
+
+def test_the_text_has_every_token_with_its_gate_and_nothing_that_steers_a_terminal():
+    with igc_trace(*make()) as trace:
+        generate(*make(), prompts=[*PROMPTS[1:3], "[bold]\x1b[31m 5 + 6 ="], new=2)
+    out = io.StringIO()
+    trace.print(out)
+    shown = " ".join(out.getvalue().split())
+    for part in ("3 + 4 * (12 - 5)", "31", "[bold]", "not understood"):
+        assert part in shown
+    assert "\x1b" not in out.getvalue()
+    for token in (token for text in trace.texts for token in text.generated):
+        assert f"{'-' if token.gate is None else f'{token.gate:5.3f}'} {token.text!r}" in shown

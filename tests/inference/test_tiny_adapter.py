@@ -4,17 +4,14 @@ No test depends on its weights beyond plain questions: `recipes/embed_tiny_adapt
 """
 
 import json
-import shutil
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from peft_igc import tiny_igc
-from peft_igc.cli import main
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.loading import TINY_FOLDER, find_adapter, load_adapter, load_base
+from peft_igc.inference.loading import find_adapter, load_adapter, load_base
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 
@@ -28,16 +25,12 @@ QUESTIONS = {
 
 def test_it_answers_at_once():
     model, tokenizer = tiny_igc()
+    assert all(a is not b for a, b in zip(model.parameters(), tiny_igc()[0].parameters(), strict=True))
     assert not model.training
     assert model.active_adapter == "default"
     assert dict(zip(QUESTIONS, generate_answers(model, tokenizer, list(QUESTIONS)), strict=True)) == QUESTIONS
     with model.disable_adapter():  # it is not the base that knows
         assert generate_answers(model, tokenizer, ["What is 12345678901 plus 98765432109?"]) != ["111111111010"]
-
-
-def test_each_call_loads_a_new_copy():
-    first, second = tiny_igc()[0], tiny_igc()[0]
-    assert all(a is not b and torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
 def test_its_files_are_small_and_name_no_machine():
@@ -48,41 +41,18 @@ def test_its_files_are_small_and_name_no_machine():
     assert "/work" not in (TINY_ADAPTER_FOLDER / "README.md").read_text()
 
 
-@pytest.mark.parametrize("command", ["trace", "eval"])
-def test_commands_know_it_by_its_name(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "items.jsonl").write_text('{"prompt": "What is 58 times 36?", "target": "2088"}\n')
-    rest = ["What is 58 times 36?"] if command == "trace" else ["--data", "items.jsonl", "--output", "out.json"]
-    assert main([command, "--base", "tiny", "--adapter", "tiny", "--device", "cpu", *rest]) == 0
-    printed = capsys.readouterr().out
-    assert ("answer     2088" if command == "trace" else "100.00% of 1 answers") in printed
-
-
 def test_the_name_is_no_folder_of_the_place_where_one_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny").mkdir()
     assert find_adapter("tiny") == TINY_ADAPTER_FOLDER
-    assert find_adapter("./tiny").name == "tiny"
-    assert find_adapter("./tiny") != TINY_ADAPTER_FOLDER
+    with pytest.raises(FileNotFoundError, match="The folder `tiny` contains no `adapter_config.json`"):
+        find_adapter("./tiny")
 
 
 def test_a_package_without_it_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "TINY_ADAPTER_FOLDER", tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match="Install the package again, or make .* `peft-igc demo`"):
         tiny_igc()
-
-
-def test_another_base_is_refused_with_both_sizes(tmp_path):
-    shutil.copytree(TINY_FOLDER, tmp_path / "other")
-    config = json.loads((TINY_FOLDER / "config.json").read_text())
-    config |= {"hidden_size": 2 * config["hidden_size"], "num_hidden_layers": 2}
-    (tmp_path / "other" / "config.json").write_text(json.dumps(config))
-    (tmp_path / "other" / "model.safetensors").unlink()
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    other = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path / "other"))
-    with pytest.raises(ValueError, match=f"{config['hidden_size'] // 2}.* has {config['hidden_size']}"):
-        load_adapter(other, "tiny")
 
 
 @pytest.mark.slow

@@ -1,204 +1,276 @@
-"""Promises of `tracing`: what is shown is what happened, every token is shown, and watching changes nothing."""
+"""Promises of `igc_trace`: it records what happens, per row and thread, changes nothing, costs nothing when off."""
+
+import json
+import re
+import threading
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
-from checks import watching
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
+from traced import PROMPTS, batch_of, generate, make
+from transformers import DynamicCache
 
-from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.records import NumberRecord, StepRecord
-from peft_igc.inference.terminal import format_steps
-from peft_igc.inference.tracing import igc_trace, trace
-from peft_igc.numbers.digits import PAD
-from peft_igc.tuner.layer import IGCLayer
-from peft_igc.tuner.steps import Step
-
-
-QUESTION = "What is 58 times 36?"
+from peft_igc import igc_trace
+from peft_igc.inference.decoding import greedy, prompt_tokens
+from peft_igc.tuner import steps, writing
+from peft_igc.tuner.call import thread
 
 
-@pytest.fixture
-def tokenizer():
-    return make_tokenizer()
+@pytest.fixture(scope="module")
+def made():
+    return make()
 
 
-@pytest.fixture
-def model():
-    """A random adapter that reads two two-digit numbers and adds them; the base never ends its answers."""
+def test_outputs_are_the_same_bit_for_bit(made):
+    settings = {"return_dict_in_generate": True, "output_logits": True}
+    plain = generate(*made, **settings)
+    with igc_trace(*made, base=True):
+        traced = generate(*made, **settings)
+    assert torch.equal(plain.sequences, traced.sequences)
+    assert all(torch.equal(a, b) for a, b in zip(plain.logits, traced.logits, strict=True))
+    batch = batch_of(made[1], PROMPTS)
+    with torch.no_grad():
+        plain = made[0](**batch).logits
+        with igc_trace(*made) as trace:
+            assert torch.equal(made[0](**batch).logits, plain)
+    assert len(trace.steps) == len(PROMPTS)
+
+
+def test_a_row_has_its_own_steps_and_tokens_wherever_it_stands(made):
+    model, tokenizer = made
+    with igc_trace(*made) as together:
+        output = generate(*made)
+    assert [text.row for text in together.texts] == [0, 1, 2, 3]
+    width = batch_of(tokenizer, PROMPTS)["input_ids"].shape[1]
+    for row, (prompt, text) in enumerate(zip(PROMPTS, together.texts, strict=True)):
+        ids = prompt_tokens(tokenizer, [prompt], False)[0]
+        new = output[row, width:].tolist()
+        new = new[: new.index(tokenizer.eos_token_id) + 1] if tokenizer.eos_token_id in new else new
+        assert [token.id for token in text.tokens] == ids + new
+        assert [token.position for token in text.tokens] == list(range(len(ids + new)))
+        assert "".join(token.text for token in text.tokens) == tokenizer.decode(ids + new)
+        assert [token.generated for token in text.tokens] == [False] * len(ids) + [True] * len(new)
+        with igc_trace(*made) as alone:
+            generate(*made, prompts=[prompt])
+        (one,) = alone.texts
+        assert [step.position for step in text.steps] == [len(ids) - 1] == [step.position for step in one.steps]
+        for step, same in zip(text.steps, one.steps, strict=True):
+            assert (step.calculation, step.status, step.spans) == (same.calculation, same.status, same.spans)
+            assert (step.culprit_position, step.expression_span) == (same.culprit_position, same.expression_span)
+        gates = [(a.gate, b.gate) for a, b in zip(text.generated, one.generated, strict=False)]
+        assert all(a == pytest.approx(b, abs=1e-4) for a, b in gates)
+
+
+def test_gate_and_size_are_those_of_the_update(made):
+    model, _ = made
+    batch = batch_of(made[1], PROMPTS[1:2])
+    with igc_trace(*made) as trace, torch.no_grad():
+        written = model(**batch, output_hidden_states=True).hidden_states[2]
+        plain = model(**batch, output_hidden_states=True, igc_anchors=torch.tensor([[-1]])).hidden_states[2]
+        generate(*made, prompts=PROMPTS[1:2])
+    size = ((written - plain).norm(dim=-1) / plain.norm(dim=-1))[0, -1]
+    first = trace.texts[-1].generated[0]
+    assert size > 0.01
+    assert first.size == pytest.approx(float(size), rel=1e-3)
+    assert 0 < first.gate < 1
+
+
+def test_the_base_is_asked_in_place_of_each_new_token(made):
+    model, tokenizer = made
+    with igc_trace(*made, base=True) as trace:
+        generate(*made)
+    for text in trace.texts:
+        ids = torch.tensor([[token.id for token in text.tokens]])
+        with torch.no_grad(), model.disable_adapter():
+            chances = model(ids).logits[0].softmax(-1)
+        for token in text.generated:
+            best = chances[token.position - 1].max(-1)
+            assert token.base == tokenizer.decode([int(best.indices)])
+            assert token.base_probability == pytest.approx(float(best.values), rel=1e-3)
+        assert all(token.base is None for token in text.tokens if not token.generated)
+    with igc_trace(*made) as trace:
+        generate(*made)
+    assert all(token.base is None for text in trace.texts for token in text.tokens)
+
+
+def test_nothing_is_computed_while_it_is_off(made, monkeypatch):
+    def fail(*args):
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(writing, "relative_size", fail)
+    monkeypatch.setattr(steps, "Step", fail)
+    generate(*made)
+    with pytest.raises(AssertionError, match="computed"), igc_trace(*made):
+        generate(*made)
+    assert thread.observers == []
+    generate(*made)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_each_thread_sees_its_own_records(made, shared):
+    """Both are inside of their blocks and generate at the same time."""
+    tokenizer = made[1]
+    models = [made[0], made[0] if shared else make(seed=1)[0]]
+    prompts = [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
+    alone = []
+    for model, own in zip(models, prompts, strict=True):
+        with igc_trace(model, tokenizer) as trace:
+            generate(model, tokenizer, own)
+        alone.append(trace.texts)
+    traces, barrier = [None, None], threading.Barrier(2, timeout=60)
+
+    def work(index):
+        with igc_trace(models[index], tokenizer) as traces[index]:
+            barrier.wait()
+            generate(models[index], tokenizer, prompts[index])
+            barrier.wait()
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [trace.texts for trace in traces] == alone
+
+
+def test_another_model_in_the_block_is_not_recorded(made):
+    other, tokenizer = make(seed=1)
+    with igc_trace(*made) as trace:
+        generate(other, tokenizer)
+        with igc_trace(other, tokenizer) as inner:
+            generate(*made, prompts=PROMPTS[:1])
+            generate(other, tokenizer, prompts=PROMPTS[1:2])
+    assert len(trace.texts) == len(inner.texts) == 1
+    assert not trace.steps[0].by_rule
+    assert inner.steps[0].by_rule
+
+
+def test_a_loop_of_its_own_is_one_text(made):
+    model, tokenizer = made
+    ids = torch.tensor(prompt_tokens(tokenizer, PROMPTS[1:2], False))
+    with igc_trace(*made) as whole:
+        output = generate(*made, prompts=PROMPTS[1:2], new=4)
+    cache, fed = DynamicCache(config=model.config), ids
+    with igc_trace(*made) as trace, torch.no_grad():
+        for token in output[0, ids.shape[1] :]:
+            model(fed, past_key_values=cache)
+            fed = token.view(1, 1)
+        model(fed, past_key_values=cache)
+    (text,), (same,) = trace.texts, whole.texts
+    assert text.steps == same.steps
+    assert [token.id for token in text.tokens] == [token.id for token in same.tokens]
+    assert [t.gate for t in text.tokens] == pytest.approx([t.gate for t in same.tokens], abs=1e-5)
+
+
+def test_every_text_of_a_conversation_on_one_cache_is_placed_in_it(made):
+    model, tokenizer = made
+    cache = DynamicCache(config=model.config)
+    first = batch_of(tokenizer, PROMPTS[:1])["input_ids"]
+    settings = greedy(model, tokenizer, 3)
+    with torch.no_grad(), igc_trace(*made) as trace:
+        output = model.generate(first, past_key_values=cache, generation_config=settings)
+        more = torch.cat([output, batch_of(tokenizer, PROMPTS[1:2])["input_ids"]], 1)
+        model.generate(more, past_key_values=cache, generation_config=settings)
+    one, two = trace.texts
+    assert [token.id for token in two.tokens][: len(more[0])] == more[0].tolist()
+    assert two.steps[-1].position == more.shape[1] - 1
+    assert two.steps[-1].expression == "3 + 4 * (12 - 5)"
+    assert len(one.generated) == len(two.generated) == 3
+
+
+def test_beams_have_steps_but_no_gates(made):
+    with igc_trace(*made) as trace, pytest.warns(UserWarning, match="Beam search reorders"):
+        generate(*made, num_beams=3, num_return_sequences=2)
+    with igc_trace(*made) as plain:
+        generate(*made)
+    assert len(trace.texts) == 2 * len(PROMPTS)
+    for number, text in enumerate(trace.texts):
+        (step,), (same,) = text.steps, plain.texts[number // 2].steps
+        assert (step.calculation, step.row) == (same.calculation, number)
+        assert all(token.gate is None for token in text.tokens)
+    model, tokenizer = make(anchors=("=",))
+    always = [[tokenizer("=", add_special_tokens=False)["input_ids"], 100.0]]  # each new token is an anchor
+    after = []  # whether there are steps after the prompt, without and with beams
+    for beams in (1, 2):
+        with warnings.catch_warnings(), igc_trace(model, tokenizer) as trace:
+            warnings.simplefilter("ignore")
+            generate(model, tokenizer, ["5 + 7 ="], raw=True, num_beams=beams, sequence_bias=always)
+        (text,) = trace.texts
+        after.append(any(text.tokens[step.position].generated for step in text.steps))
+    assert after == [True, False]
+
+
+def test_a_text_without_an_anchor_is_recorded_too():
+    model, tokenizer = make(anchors=("=",))
+    with igc_trace(model, tokenizer) as trace:
+        generate(model, tokenizer, ["Hello"], raw=True, new=2)
+    (text,) = trace.texts
+    assert text.steps == ()
+    assert len(text.generated) == 2
+
+
+def test_anchors_within_a_text_are_steps_of_their_own_and_are_told_at_once():
+    model, tokenizer = make(anchors=("=",))
+    told = []
+    with igc_trace(model, tokenizer, on_step=told.append) as trace:
+        generate(model, tokenizer, ["3 + 4 = and 5 * 6 ="], raw=True, new=2)
+    assert [step.calculation for step in trace.steps] == ["3 + 4 = 7", "5 * 6 = 30"]
+    assert told == trace.steps
+    (text,) = trace.texts
+    for step in text.steps:
+        before = "".join(token.text for token in text.tokens[: step.position + 1])
+        assert before.endswith(step.before)
+        assert step.before.endswith("=")
+        assert f"at token {step.position}, after {step.before!r}, status ok" in text.format()
+    assert any(token.gate is not None for token in text.tokens if not token.generated)
+
+
+def test_a_prompt_of_embeddings_has_its_new_tokens():
     torch.manual_seed(0)
     model = get_peft_model(tiny_model("llama"), small_config()).eval()
-    model.generation_config.eos_token_id = 127  # a tilde; so that texts have the length that the tests ask for
-    return model
+    with igc_trace(model, make_tokenizer()) as trace, torch.no_grad():
+        embedded = model.get_input_embeddings()(torch.tensor([[5, 6, 7]]))
+        output = model.generate(inputs_embeds=embedded, attention_mask=torch.ones(1, 3), max_new_tokens=2)
+    (text,) = trace.texts
+    assert [token.id for token in text.tokens] == [None] * 3 + output[0].tolist()
+    assert [token.generated for token in text.tokens] == [False] * 3 + [True] * 2
 
 
-def mapping(model):
-    """The adapter's reading."""
-    return next(m for m in model.modules() if isinstance(m, IGCLayer)).igc_input_mapping["default"]
+def test_what_cannot_be_traced_is_refused(made):
+    with pytest.raises(ValueError, match="no active IGC adapter"), igc_trace(tiny_model("llama"), made[1]):
+        pass
+    with made[0].disable_adapter(), pytest.raises(ValueError, match="no active IGC adapter"), igc_trace(*made):
+        pass
+    with pytest.raises(ValueError, match="tokenizer"), igc_trace(made[0], make_tokenizer()):
+        pass
+    with pytest.raises(KeyError), igc_trace(*made):
+        raise KeyError
+    assert thread.observers == []
 
 
-def force(model, first, second="11", operator=0):
-    """Biases the classifiers so that these digits are read; `_` is a placeholder."""
-    reading = mapping(model)
-    with torch.no_grad():
-        for number, text in enumerate((first, second)):
-            for place in range(reading.num_digits + 1):
-                digit = text[place] if place < len(text) else "_"
-                reading.digit_bias[number, place] = -100
-                reading.digit_bias[number, place, PAD if digit == "_" else int(digit)] = 100
-        reading.sign_head.bias.copy_(torch.tensor([100.0, -100.0]))
-        reading.operator_head.bias.fill_(-100)
-        reading.operator_head.bias[operator] = 100
+def test_lines_of_json_hold_prompts_only_if_asked(made):
+    with igc_trace(*made) as trace:
+        generate(*made, prompts=["The secret word is plum. What is 58 times 36?"], new=3)
+    lines = [json.loads(line) for line in trace.to_json().splitlines()]
+    assert [line["record"] for line in lines] == ["text", "step", "token", "token", "token"]
+    assert "secret" not in trace.to_json()
+    assert "times" not in trace.to_json()
+    whole = [json.loads(line) for line in trace.to_json(prompts=True).splitlines()]
+    tokens = [line["token"] for line in whole if line["record"] == "token"]
+    assert "".join(tokens).startswith("<|begin|><|user|>The secret word is plum.")
+    assert len(whole) == len(lines) + whole[0]["prompt_tokens"]
 
 
-def test_every_generated_token_is_shown_with_its_gate(model, tokenizer):
-    force(model, "58", "36", operator=2)
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=7)
-    assert len(seen.tokens) == 7
-    assert all(token.gate is not None and 0 < token.gate < 1 for token in seen.tokens)
-    for token in seen.tokens:
-        assert repr(token.text) in seen.format()
-
-
-def test_the_token_that_ends_the_answer_is_shown_too(model, tokenizer):
-    endless = trace(model, tokenizer, QUESTION, max_new_tokens=5)
-    model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(endless.tokens[2].text)
-    first = next(i for i, token in enumerate(endless.tokens) if token.text == endless.tokens[2].text)
-    ended = trace(model, tokenizer, QUESTION, max_new_tokens=5)
-    assert [token.text for token in ended.tokens] == [token.text for token in endless.tokens[: first + 1]]
-
-
-def test_gates_are_those_of_the_positions_that_produced_the_tokens(model, tokenizer):
-    """One pass over prompt and answer, without a cache, gates the same."""
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=4)
-    prompt = tokenizer.apply_chat_template([{"role": "user", "content": QUESTION}], add_generation_prompt=True)
-    prompt = prompt["input_ids"]
-    answer = tokenizer.convert_tokens_to_ids([token.text for token in seen.tokens])
-    with torch.no_grad(), igc_trace(model, tokenizer) as whole:
-        model(input_ids=torch.tensor([prompt + answer]), igc_anchors=torch.tensor([[len(prompt) - 1]]))
-    expected = [token.gate for token in whole.texts[0].tokens[len(prompt) :]]
-    assert [token.gate for token in seen.tokens] == pytest.approx(expected, abs=1e-5)
-    assert seen.steps[0].position == len(prompt) - 1
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "operator", "symbol", "result"),
-    [
-        ("58", "36", 2, "*", "2088"),
-        ("9", "12", 1, "-", "-3"),
-        ("1234", "1", 0, "+", "1235"),
-        ("84", "7", 3, "/", "12"),
-    ],
-)
-def test_operands_operator_and_result_are_shown_as_read(model, tokenizer, first, second, operator, symbol, result):
-    force(model, first, second, operator)
-    (step,) = trace(model, tokenizer, QUESTION).steps
-    assert (step.operands[0].text, step.operands[1].text) == (first, second)
-    assert (step.operator, step.result, step.status) == (symbol, result, "ok")
-    assert step.operands[0].probability == pytest.approx(1)
-
-
-def test_a_minus_sign_is_shown(model, tokenizer):
-    force(model, "58", "36")
-    with torch.no_grad():
-        mapping(model).sign_head.bias.copy_(torch.tensor([-100.0, 100.0]))
-    (step,) = trace(model, tokenizer, QUESTION).steps
-    assert [number.text for number in step.operands] == ["-58", "-36"]
-    assert step.result == "-94"
-
-
-@pytest.mark.parametrize(
-    ("first", "operator", "text", "status"),
-    [("5_8", 0, "5_8", "undefined"), ("12345", 0, "1234...", "overflow"), ("", 0, "", "undefined")],
-)
-def test_a_reading_without_a_number_is_shown_and_nothing_is_written(model, tokenizer, first, operator, text, status):
-    force(model, first, "11", operator)
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=3)
-    (step,) = seen.steps
-    assert (step.operands[0].text, step.status, step.result) == (text, status, None)
-    assert [token.gate for token in seen.tokens] == [None] * 3
-    assert "no number is written" in seen.format()
-
-
-def test_no_arithmetic_is_shown_as_such(model, tokenizer):
-    force(model, "58", "36", operator=4)
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=2)
-    (step,) = seen.steps
-    assert (step.operator, step.status) == ("none", "none")
-    assert "operand" not in seen.format()
-
-
-def test_probabilities_are_of_the_whole_number_and_of_its_weakest_place(model, tokenizer):
-    ids = torch.tensor([tokenizer(QUESTION)["input_ids"]])
-    with torch.no_grad(), watching() as seen:
-        model(input_ids=ids)
-    step = next(event for event in seen if isinstance(event, Step))
-    (shown,) = trace(model, tokenizer, QUESTION, raw=True, max_new_tokens=1).steps
-    for number in range(2):
-        places = [p.max().item() for p in step.reading.digits[0, 0, number].softmax(-1)]
-        places.append(step.reading.signs[0, 0, number].softmax(-1).max().item())
-        assert shown.operands[number].weakest == pytest.approx(min(places), rel=1e-4)
-        assert shown.operands[number].probability == pytest.approx(torch.tensor(places).prod().item(), rel=1e-4)
-    operator = step.reading.operator[0, 0].softmax(-1)
-    assert shown.operator_probability == pytest.approx(operator.max().item(), rel=1e-4)
-
-
-def test_a_probability_is_shown_rounded_down():
-    number = NumberRecord("58", 0.99999, 0.999995)
-    read = {"operands": (number, number), "operator": "*", "operator_probability": 1.0}
-    step = StepRecord(11, "ok", True, "3364", "58 * 58", **read)
-    shown = "\n".join(format_steps([step], []))
-    assert "58  99.99%, least certain place 99.99%" in shown
-    assert "*   100.00%" in shown
-
-
-def test_a_text_without_an_anchor_has_no_step_and_says_so(tokenizer):
-    torch.manual_seed(0)
-    model = get_peft_model(tiny_model("llama"), small_config(anchors={"turns": [[1, 1, 1]]})).eval()
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=2)
-    assert seen.steps == ()
-    assert "the text has no anchor" in seen.format()
-
-
-def test_the_answer_is_the_one_of_an_evaluation(model, tokenizer):
-    """A checkpoint's own defaults must not make them differ."""
-    model.generation_config.repetition_penalty = 5.0
-    seen = trace(model, tokenizer, QUESTION, max_new_tokens=6)
-    (answer,) = generate_answers(model, tokenizer, [QUESTION], max_new_tokens=6)
-    assert seen.answer == answer.strip()
-
-
-def test_the_model_is_left_in_its_mode(model, tokenizer):
-    model.train()
-    trace(model, tokenizer, QUESTION, max_new_tokens=1)
-    assert model.training
-
-
-def test_a_model_without_an_active_calculator_is_refused(model, tokenizer):
-    with pytest.raises(ValueError, match="`LlamaForCausalLM` has no active IGC adapter"):
-        trace(tiny_model("llama"), tokenizer, QUESTION)
-    with model.disable_adapter(), pytest.raises(ValueError, match="no active IGC adapter"):
-        trace(model, tokenizer, QUESTION)
-
-
-def test_every_step_of_a_text_is_shown_in_order_with_what_stands_before_it(tokenizer):
-    equals = tokenizer.convert_tokens_to_ids("=")
-    torch.manual_seed(0)
-    model = get_peft_model(
-        tiny_model("llama"), small_config(anchors={"prompt_end": True, "inline": [[equals]]})
-    ).eval()
-    force(model, "58", "36")
-    prompt = "12+3=15 and 4=9 so"
-    seen = trace(model, tokenizer, prompt, raw=True, max_new_tokens=3)
-    tokens = tokenizer(prompt)["input_ids"]
-    at = [place for place, token in enumerate(tokens) if token == equals]
-    assert [step.position for step in seen.steps] == [*at, len(tokens) - 1]
-    for step in seen.steps:
-        before = tokenizer.decode(tokens[: step.position + 1])
-        assert step.before
-        assert before.endswith(step.before)
-    assert [step.before.endswith("=") for step in seen.steps] == [True, True, False]
-    page = seen.format()
-    places = [page.index(f"at token {step.position}, after {step.before!r}, status ok") for step in seen.steps]
-    assert places == sorted(places)
+def test_the_page_of_documentation_has_every_field(made):
+    with igc_trace(*made) as trace:
+        generate(*made, prompts=PROMPTS[:1], new=1)
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", Path("docs/tracing.md").read_text(encoding="utf-8"), re.MULTILINE)
+    documented = {name.strip("`"): set(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
+    for line in map(json.loads, trace.to_json(prompts=True).splitlines()):
+        assert line.keys() - {"record"} == documented[line["record"]]
+        for operand in line.get("operands", ()):
+            assert operand.keys() == documented["an operand"]

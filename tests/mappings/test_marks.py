@@ -10,13 +10,13 @@ import torch
 
 from peft_igc import tiny_igc
 from peft_igc.data.columns import check_columns, encode_steps
-from peft_igc.mappings.decisions import Settings, decide, decided_alone, decided_in_graph, results_of, said_of
+from peft_igc.mappings.decisions import Settings, decide, decided_alone, said_of
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import IGNORE, NEVER, SCALE, Mark, Pointing, Targets, concatenate, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import classes
 from peft_igc.text.values import Limits
-from peft_igc.tuner.build import make_mappings
+from peft_igc.tuner.adapter import make_mappings
 
 
 OPERATIONS = ["+", "-", "*", "/", "sum", "mean", "square", "percent"]
@@ -170,29 +170,6 @@ def test_one_number_is_enough_for_some_operations_only(many):
     assert decision(many, text, "square").status is Status.OK
     config = dataclasses.replace(many[0], operations=["+", "sum"], vocabulary=many[0].vocabulary)
     assert decision((config, *many[1:]), text, "sum").silence == "few_numbers"
-
-
-def test_a_compiled_graph_decides_as_the_host(many):
-    config, _, reader = many
-    texts = texts_of(many, RECEIPT)
-    ids, anchors = torch.tensor(texts.rows), torch.tensor([texts.anchors])
-    torch.manual_seed(3)
-    kept = torch.randn(1, ids.shape[1], config.reading_dim)
-    statuses = set()
-    for operation in range(len(OPERATIONS)):
-        with torch.no_grad():
-            reader.operator_head.bias.copy_(100 * (torch.arange(len(OPERATIONS) + 1) == operation))
-            reader.set_bias.fill_(50.0)
-            reader.sign_head.bias[0] += 50.0
-            summary = reader(kept, ids >= 0, anchors, ids).summary()
-        settings = Settings.of(config)
-        (said,) = said_of(config.vocabulary, texts, settings.limits)
-        decided = decide(settings, said, texts, 0, summary[0, 0].tolist())
-        host = results_of([decided], (1, 1), config.result_digits, "cpu")
-        graph = decided_in_graph(config, reader, ids, anchors, torch.zeros_like(anchors), summary)
-        assert all(torch.equal(one, other) for one, other in zip(host, graph, strict=True))
-        statuses.add(int(host.status))
-    assert Status.OK in statuses
 
 
 def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):

@@ -27,7 +27,6 @@ from tiny_vocabulary import TABLE, decode, encode
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.text.results.spelling import Progress, Spelled, Style, Written
-from peft_igc.tuner.state.told import as_tensor
 from peft_igc.tuner.writing import embed
 
 
@@ -204,8 +203,10 @@ def answered(model, text="34 * 12 =408. = 40 -408 4080"):
     """Ids [1, L] of a text, its anchor, and what continues the result of 34 x 12 in it."""
     ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
     progress = Progress(Style(TABLE.speller), Written("408", 3, negative=False), at)
-    told = as_tensor([[None] * at + progress.after(ids[0, at:].tolist())[1]], ids.device)
-    return ids, torch.tensor([[at]]), Told(told[0], told[1], told[2].bool())
+    found = [None] * at + progress.after(ids[0, at:].tolist())[1]
+    told = [(0, 0, 0) if one is None else (one.token, int(one.state), 1) for one in found]
+    token, state, active = torch.tensor([told]).unbind(-1)
+    return ids, torch.tensor([[at]]), Told(token, state, active.bool())
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tiny_training import WARNINGS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, tiny_base
+from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter, load_base
-from peft_igc.inference.tracing import trace
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS
@@ -42,12 +42,8 @@ COMMANDS = [
 ]
 
 
-def test_the_recipes_are_found():
-    assert len(RECIPES) >= 9
-    assert len(COMMANDS) >= len(RECIPES)
-
-
 def test_a_header_says_command_and_what_to_expect():
+    assert len(COMMANDS) >= len(RECIPES) >= 9
     for name, text in TEXTS.items():
         header = re.match(r"(#.*\n)+", text)
         assert header, f"{name} has no header"
@@ -124,15 +120,13 @@ def test_the_rank_of_a_lora_baseline_is_the_one_with_as_many_parameters(baseline
     assert abs(recipe["lora_r"] * per_rank / wanted - 1) < within
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_configuration_for_accelerate_is_one_that_it_reads(path):
-    found = load_config_from_file(str(path))  # refuses keys that it does not know
+def test_the_configurations_for_accelerate_are_all_there_and_are_ones_that_it_reads():
     known = {action.dest for action in launch_command_parser()._actions}
-    settings = {**found.fsdp_config, **found.deepspeed_config}
-    assert set(settings) <= known
-    assert bool(settings) == (path.stem != "ddp")
-    assert f"--accelerate_config {path.stem} --num_processes" in path.read_text(encoding="utf-8")
-
-
-def test_all_configurations_for_accelerate_are_there():
-    assert {p.stem for p in CONFIGS.glob("*.yaml")} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
+    paths = sorted(CONFIGS.glob("*.yaml"))
+    assert {path.stem for path in paths} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
+    for path in paths:
+        found = load_config_from_file(str(path))  # refuses keys that it does not know
+        settings = {**found.fsdp_config, **found.deepspeed_config}
+        assert set(settings) <= known
+        assert bool(settings) == (path.stem != "ddp")
+        assert f"--accelerate_config {path.stem} --num_processes" in path.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The embedded base model: its size, its tokenizer, what it can and cannot do, and that its recipe runs."""
 
+import functools
 import json
 import random
 import re
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
+from peft_igc import generate_answers
 from peft_igc.inference.loading import tiny_base
 
 
@@ -41,9 +43,9 @@ def tokenizer():
 def recipe(monkeypatch):
     """The recipe's own modules, importable as they are when it runs."""
     monkeypatch.syspath_prepend(str(RECIPES))
-    from tiny_base import corpus, questions, scores
+    from tiny_base import corpus, record
 
-    return SimpleNamespace(corpus=corpus, questions=questions, scores=scores)
+    return SimpleNamespace(corpus=corpus, record=record)
 
 
 def ids_of(tokenizer, text):
@@ -57,15 +59,8 @@ def test_the_folder_is_smaller_than_six_megabytes_and_readable_by_everyone():
     files = sorted(FOLDER.iterdir())
     assert sum(path.stat().st_size for path in files) <= 6_000_000
     assert [path.name for path in files if not path.stat().st_mode & 0o004] == []
-    names = {path.name for path in files}
-    assert names == {
-        "chat_template.jinja",
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
+    names = {"chat_template.jinja", "config.json", "generation_config.json", "model.safetensors"}
+    assert {path.name for path in files} == names | {"tokenizer.json", "tokenizer_config.json"}
 
 
 # The tokenizer
@@ -113,31 +108,25 @@ def test_the_generation_marks_cover_the_answers_and_their_ends_only(tokenizer):
 # What the model can do
 
 
-def answers(base, questions):
-    """What the base says to a batch of questions, padded on the left."""
-    model, tokenizer = base
-    rows = [f"<|begin|><|user|>{question}<|end|><|assistant|>" for question in questions]
-    batch = tokenizer(rows, add_special_tokens=False, return_tensors="pt", padding=True)
-    out = model.generate(**batch, max_new_tokens=12)
-    return tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
-
-
 def test_it_copies_numbers_and_is_poor_at_arithmetic(base):
     draw = random.Random(3)
     numbers = [str(draw.randrange(10 ** (n - 1), 10**n)) for n in range(1, 13)]
     pairs = [(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(6)]
-    copied = answers(base, [f"Copy this: {number}" for number in numbers])
+    answers = functools.partial(generate_answers, *base, max_new_tokens=12)
+    copied = answers([f"Copy this: {number}" for number in numbers])
     assert sum(map(str.__eq__, copied, numbers)) >= 11
     questions = [f"What is {a} {name} {b}?" for a, b in pairs for name in ("plus", "times")]
     results = [str(result) for a, b in pairs for result in (a + b, a * b)]
-    assert sum(map(str.__eq__, answers(base, questions), results)) <= 3
+    assert sum(map(str.__eq__, answers(questions), results)) <= 3
 
 
-def test_the_record_meets_the_promises_and_belongs_to_the_files():
+def test_the_record_meets_the_promises_and_belongs_to_the_files_and_the_page(recipe):
     record = json.loads(RESULTS.read_text())
     assert record["scores"]["copying"]["1_to_12_digits"] >= 0.99
     assert record["scores"]["arithmetic"]["overall"] < 0.35
     assert record["bytes"] == {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
+    page = RESULTS.with_name("README.md").read_text(encoding="utf-8")
+    assert recipe.record.update_readme(page, record) == page
 
 
 # The recipe

@@ -15,7 +15,7 @@ from tiny_training import WARNINGS, tokenizer
 
 from peft_igc import cli, tiny_base
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.writing_rows import has_number
+from peft_igc.data.columns import has_number
 from peft_igc.demo import measure
 from peft_igc.inference.evaluation import evaluate, generate_answers
 from peft_igc.inference.loading import TINY_FOLDER, load_adapter, load_base

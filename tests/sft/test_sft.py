@@ -25,9 +25,9 @@ from trl.scripts.utils import DatasetConfig
 from peft_igc import IGCConfig, cli
 from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.data.dataset import to_dataset
-from peft_igc.data.wording.templates import FEW
+from peft_igc.data.wording.wording import FEW
+from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter
-from peft_igc.inference.tracing import trace
 from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, Parsed, igc_config
@@ -354,11 +354,10 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     other = IGCArguments(igc_interface="tokens" if more else "hidden")
     assert found.take(200) != generated_rows(other, 0, "`prompt` and `completion`").take(200)
     config = igc_config(parsed, make_tokenizer())
-    for name in ("num_digits", "result_digits"):
-        assert getattr(wanted, name) == getattr(config, name), name
+    assert (wanted.limits.digits, wanted.limits.result_digits) == (config.num_digits, config.result_digits)
     assert wanted.limits.rounding == Rounding.of(config.rounding)
     assert (wanted.wording is FEW) == (config.interface == "hidden")
-    assert list(wanted.operations) == config.operations
+    assert list(wanted.limits.operations) == config.operations
 
 
 def test_data_split_for_a_test_are_split_by_the_seed(tmp_path):

@@ -126,21 +126,19 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_tokens_of_a_text_spell_it(tokenizer, text):
-    known = Vocabulary.from_tokenizer(tokenizer)
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
-        pytest.skip("The tokenizer has no tokens for this text")
-    spelled = known.spell(ids)
-    assert spelled.text == text
-    assert spelled.ends[-1] == len(text)
-
-
-def test_the_role_of_a_users_message_is_no_word_of_it(tokenizer):
+def test_the_tokens_of_a_text_spell_it_and_the_role_of_a_users_message_is_no_word_of_it(tokenizer):
+    known, without = Vocabulary.from_tokenizer(tokenizer), []
+    for text in TEXTS:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+            without.append(text)
+            continue
+        spelled = known.spell(ids)
+        assert spelled.text == text
+        assert spelled.ends[-1] == len(text)
+    assert len(without) < len(TEXTS)
     if not tokenizer.chat_template:
-        pytest.skip("The tokenizer has no chat template")
-    known = Vocabulary.from_tokenizer(tokenizer)
+        return
     chat = [{"role": "user", "content": "What is 5 + 3?"}]
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
     text = known.spell(ids).text

@@ -1,5 +1,6 @@
 """Exact match while training: what is asked, what counts as right, where the metric goes, what it leaves untouched."""
 
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ class Parrot:
             made.append(ids(self.answers.get(text, "?")) + ([2] if self.ends else []))
         width = given["generation_config"].max_new_tokens if not self.ends else max(map(len, made))
         made = [(one + [0 if self.ends else 10] * width)[:width] for one in made]
-        return torch.cat([given["input_ids"], torch.tensor(made)], 1)
+        return SimpleNamespace(sequences=torch.cat([given["input_ids"], torch.tensor(made)], 1))
 
 
 # ------------------------------------------------------------------------------------------ what is asked

@@ -13,7 +13,7 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc.inference.loading import load_base
@@ -25,19 +25,6 @@ from tests.trainer.test_trainer_invariants import weights
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
-
-SMALL = {
-    "use_cpu": True,
-    "learning_rate": 1e-2,
-    "max_steps": 2,
-    "per_device_train_batch_size": 4,
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-    "dataloader_pin_memory": False,
-}
-PLAIN = {**SMALL, "bf16": False, "gradient_checkpointing": False}
 
 
 def model_that_reads(seed=0):
@@ -70,7 +57,7 @@ def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
         batch = ours.data_collator(examples)
         return {key: batch[key] for key in keys}
 
-    args = transformers.TrainingArguments(str(tmp_path), remove_unused_columns=False, **SMALL)
+    args = transformers.TrainingArguments(str(tmp_path), remove_unused_columns=False, **OF_TRANSFORMERS)
     plain = transformers.Trainer(ours.model, args, collate, ours.train_dataset)
     before = weights(plain.model)
     plain.train()
@@ -79,15 +66,15 @@ def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
 
 def warned(caplog):
     """What the model itself said about the training."""
-    return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.untaught"]
+    return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.hooks.notices"]
 
 
 def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_removed(tmp_path):
     ours = trainer(tmp_path)
     collator = IGCDataCollator(0, igc_config=active_config(ours.model), tokenizer=tokenizer())
     for args, kind in (
-        (transformers.TrainingArguments(str(tmp_path), **SMALL), transformers.Trainer),
-        (trl.SFTConfig(str(tmp_path), **PLAIN), trl.SFTTrainer),
+        (transformers.TrainingArguments(str(tmp_path), **OF_TRANSFORMERS), transformers.Trainer),
+        (trl.SFTConfig(str(tmp_path), **QUICK), trl.SFTTrainer),
     ):
         made = kind(ours.model, args, collator, ours.train_dataset, processing_class=tokenizer())
         with pytest.raises(ValueError, match="The rows have no operand column, only .*input_ids.*`remove_unused_"):
@@ -134,7 +121,7 @@ PREFERENCES = Dataset.from_list(
 
 
 def dpo(folder, model, **more):
-    args = trl.DPOConfig(str(folder), **PLAIN)
+    args = trl.DPOConfig(str(folder), **QUICK)
     return trl.DPOTrainer(model, args=args, train_dataset=PREFERENCES, processing_class=tokenizer(), **more)
 
 
@@ -160,7 +147,7 @@ def reward(completions, **_):
 @pytest.mark.parametrize("beta", [0.0, 0.1])
 def test_policy_optimisation_trains_the_writing(tmp_path, beta):
     args = trl.GRPOConfig(
-        str(tmp_path), num_generations=4, max_completion_length=6, beta=beta, temperature=1.0, **PLAIN
+        str(tmp_path), num_generations=4, max_completion_length=6, beta=beta, temperature=1.0, **QUICK
     )
     made = trl.GRPOTrainer(
         model_that_reads(),
@@ -182,7 +169,7 @@ def test_policy_optimisation_samples_by_continuous_batching(tmp_path):
         max_completion_length=6,
         use_transformers_continuous_batching=True,
         transformers_continuous_batching_config={"num_blocks": 64, "page_size": 16, "max_batch_tokens": 256},
-        **PLAIN,
+        **QUICK,
     )
     base, of_base = load_base(TINY)
     model = PeftModel.from_pretrained(base, TINY_ADAPTER_FOLDER, is_trainable=True)

@@ -308,6 +308,13 @@ def test_turns_that_are_cut_off_are_not_supervised_and_those_before_are(tmp_path
     assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
 
 
+def test_columns_of_turns_stay_with_the_turns_whatever_is_cut(tmp_path):
+    data = [{"prompt": "What is 12+3? ", "completion": "12+3=15", **add("12", "3")}]
+    for length in (None, 20):  # the sign within the answer is token 18
+        made = trainer(tmp_path, data, igc_model(anchors=INLINE), max_length=length)
+        assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
+
+
 def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
     data = [{**row, "completion": row["completion"] + " indeed"} for row in rows(3, digits=1)]
     made = trainer(tmp_path, data, max_length=7)

@@ -10,7 +10,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from safetensors.torch import load_file
 from tiny_models import tiny_model
-from tiny_training import WARNINGS, arguments, rows, tokenizer
+from tiny_training import QUICK, WARNINGS, rows, tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from peft_igc.trainer.config import IGCSFTConfig
@@ -56,11 +56,10 @@ CASES = {
 
 def run(folder, cls, config, data, options, more, streaming=False):
     """Two steps and an evaluation: weights, logs, metrics, first batch."""
-    fields = {k: v for k, v in vars(arguments(folder)).items() if k in SMALL}
     data = Dataset.from_list(data)
     made = cls(
         model=tiny_model("llama"),
-        args=config(output_dir=str(folder), **{**fields, **options}),
+        args=config(output_dir=str(folder), **{**QUICK, **options}),
         train_dataset=data.to_iterable_dataset() if streaming else data,
         eval_dataset={"a": data, "b": data.select(range(3))},
         processing_class=tokenizer(),
@@ -71,12 +70,6 @@ def run(folder, cls, config, data, options, more, streaming=False):
     logs = [{k: v for k, v in log.items() if not any(t in k for t in TIMES)} for log in made.state.log_history]
     metrics = {k: v for k, v in made.evaluate().items() if not any(t in k for t in TIMES)}
     return dict(made.model.named_parameters()), logs, metrics, batch
-
-
-SMALL = (
-    "use_cpu", "bf16", "learning_rate", "max_steps", "per_device_train_batch_size", "logging_steps", "save_strategy",
-    "report_to", "disable_tqdm", "gradient_checkpointing", "dataloader_pin_memory",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(

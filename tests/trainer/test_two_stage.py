@@ -85,11 +85,14 @@ def test_kept_prompts_are_not_changed_by_a_step(trained):
     model, tokenizer, rows = trained
     model.train()
     batch = after_prompts(model, rows, tokenizer.pad_token_id)
-    losses = [
-        float(model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss.detach())
-        for _ in range(2)
-    ]
+    losses, lengths = [], []
+    for _ in range(2):
+        cache = copy.deepcopy(batch.cache)
+        with two_stage._run_once(model, batch.kept, cache):
+            losses.append(float(model(**batch.inputs, past_key_values=cache, use_cache=True).loss.detach()))
+        lengths.append(cache.layers[1].get_seq_length())  # of the calculator's layer, which tell where the text is
     assert losses[0] == losses[1]
+    assert lengths == [batch.inputs["attention_mask"].shape[1]] * 2
     assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
 
 
@@ -136,14 +139,16 @@ def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
     class Watch(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
             seen[state.global_step] = moved(made.model, start)
+            if state.global_step == 4:
+                seen["read"] = weights(made.model)
 
     made.add_callback(Watch())
     made.train()
-    assert list(seen) == [1, 2, 3, 4, 5, 6, 7]
+    assert list(seen) == [1, 2, 3, 4, "read", 5, 6, 7]
     assert seen[4]
     assert all("igc_input_mapping" in name for name in seen[4])
     assert min(above) == 4  # the layers above the calculator's ran in the second stage only
-    written_in = seen[7] - seen[4]
+    written_in = moved(made.model, seen["read"])
     assert written_in
     assert all("igc_output_mapping" in name for name in written_in)
     assert [entry["step"] for entry in made.state.log_history if "loss" in entry] == [1, 2, 3, 4, 5, 6, 7]

@@ -48,43 +48,17 @@ def cached(model):
     return cache
 
 
-def bytes_of(*tensors):
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def tensors_of(state):
-    """Everything that lies on the cache: by token, by step, by row."""
-    return [x for block in state.blocks for x in block], [*state.steps], [state.real]
-
-
-def buffer_bytes(state):
-    """Bytes per token."""
-    return bytes_of(*tensors_of(state)[0]) / (ROWS * state.length)
-
-
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_measured_on_a_cache_the_buffer_is_at_most_one_percent_of_it(interface):
-    cache = cached(like_llama_8b(interface))
-    state = state_of(cache)
-    layer = bytes_of(cache.layers[0].keys, cache.layers[0].values) / (ROWS * LENGTH)
-    assert LAYERS * layer == CACHE_BYTES
-    assert state.length == LENGTH
-    assert state.steps.anchors.tolist() == [[20, 41]] * ROWS
-    assert buffer_bytes(state) <= SHARE * LAYERS * layer
-    # A tensor that is the view of a larger one would keep all of that alive.
-    by_token, by_step, by_row = tensors_of(state)
-    held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in (*by_token, *by_step, *by_row)}
-    assert sum(held.values()) <= SHARE * LAYERS * layer * ROWS * LENGTH + bytes_of(*by_step, *by_row)
-    assert state.nbytes == bytes_of(*by_token)
-
-
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_the_buffer_holds_no_hidden_state(interface):
-    narrow, wide = (state_of(cached(like_llama_8b(interface, size))) for size in (64, 1024))
-    for state in (narrow, wide):
-        for block in state.blocks:
-            assert block.features.shape[-1] == default_config(interface).reading_dim
-            assert block.features.dtype == torch.bfloat16
-    assert buffer_bytes(narrow) == buffer_bytes(wide)
-    # no tensor of another width hides in it
-    assert all(t.shape[-1] != 1024 for part in tensors_of(wide) for t in part)
+def test_what_is_kept_of_a_text_is_at_most_one_percent_of_its_cache_and_holds_no_hidden_state(interface):
+    width = default_config(interface).reading_dim
+    for hidden_size in (64, 1024):
+        cache = cached(like_llama_8b(interface, hidden_size))
+        state, layer = state_of(cache), cache.layers[0]
+        assert layer.keys.nbytes + layer.values.nbytes == CACHE_BYTES // LAYERS * ROWS * LENGTH
+        assert state.steps.anchors.tolist() == [[20, 41]] * ROWS
+        features = [block.features for block in state.blocks]
+        assert {(x.shape[-1], x.dtype) for x in features} == {(width, torch.bfloat16)}
+        # A tensor that is the view of a larger one would keep all of that alive.
+        tensors = {x.untyped_storage().data_ptr(): x for block in state.blocks for x in block}
+        assert sum(x.untyped_storage().nbytes() for x in tensors.values()) == state.nbytes
+        assert state.nbytes == ROWS * LENGTH * (2 * width + 8) <= SHARE * CACHE_BYTES * ROWS * LENGTH

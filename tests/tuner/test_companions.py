@@ -1,6 +1,5 @@
 """Promises of `companions`: adapters that were trained together come back together, or their lack is said."""
 
-import dataclasses
 import json
 import shutil
 import warnings
@@ -8,18 +7,18 @@ import warnings
 import pytest
 import torch
 from checks import IDS, logits, lora, nesting
-from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
+from loading_ways import ALONE, WAYS, by_transformers
+from peft import PeftModel, get_peft_model
 from peft.utils import load_peft_weights
 from tiny_models import small_config, tiny_model
-from tiny_training import tokenizer
-from transformers import AutoModelForCausalLM, pipeline
+from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
-from peft_igc.inference.loading import load_adapter
-from peft_igc.tuner.saving.trained_with import LOW_RANK, entry_of, name_of
+from peft_igc.tuner.config_values import name_of
+from peft_igc.tuner.saving.companions import LOW_RANK, entry_of
 
 
-ALONE = "The calculator 'default' was trained with the adapter 'low_rank', which is not active"
+LACKING = "The calculator 'default' was trained with the adapter 'low_rank', which is not active"
 
 
 def both(names=(LOW_RANK, "default"), base=None):
@@ -45,41 +44,13 @@ def change(folder, **fields):
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
-WAYS = {
-    "PeftModel": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder),
-    "AutoPeftModelForCausalLM": AutoPeftModelForCausalLM.from_pretrained,
-    "load_adapter of the package": lambda folder: load_adapter(tiny_model("llama"), folder),
-    "with the config": lambda folder: PeftModel.from_pretrained(
-        tiny_model("llama"), folder, config=IGCConfig.from_pretrained(folder)
-    ),
-    "with a changed config": lambda folder: PeftModel.from_pretrained(
-        tiny_model("llama"), folder, config=dataclasses.replace(IGCConfig.from_pretrained(folder))
-    ),
-    "AutoModelForCausalLM": AutoModelForCausalLM.from_pretrained,
-    "load_adapter of transformers": lambda folder: loaded_onto(tiny_model("llama"), folder),
-    "load_adapter of transformers, the base in the folder": lambda folder: AutoModelForCausalLM.from_pretrained(
-        with_base(folder)
-    ),
-    "a pipeline": lambda folder: pipeline("text-generation", str(with_base(folder)), tokenizer=tokenizer()).model,
-}
+ALL = {name: way for name, way in (WAYS | ALONE).items() if name not in ("low memory", "transformers, another name")}
 
 
-def loaded_onto(base, folder, **options):
-    """The base, with the adapter loaded by transformers."""
-    base.load_adapter(str(folder), **options)
-    return base
-
-
-def with_base(folder):
-    """The folder with the base in it."""
-    shutil.copytree(folder.parent / "base", folder, dirs_exist_ok=True)
-    return folder
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ALL)
 def test_a_lora_beside_a_calculator_is_loaded_with_it(folder, way):
     expected = both()
-    loaded = WAYS[way](folder)
+    loaded = ALL[way](tiny_model("llama"), folder)
     assert torch.equal(logits(loaded), logits(expected))
     assert not torch.equal(logits(loaded), logits(get_alone(folder)))  # the LoRA has its part in it
     assert set(loaded.peft_config) == {"default", LOW_RANK}
@@ -145,9 +116,9 @@ def test_named_adapters_are_found_in_the_folders_where_peft_saves_them(names, tm
 
 def test_a_missing_companion_is_an_error_with_the_way_out(folder):
     shutil.rmtree(folder / LOW_RANK)
-    for way in WAYS.values():
+    for way in ALL.values():
         with pytest.raises(ValueError, match=r"trained with the adapter 'low_rank', which is missing: .*low_rank"):
-            way(folder)
+            way(tiny_model("llama"), folder)
     assert logits(get_alone(folder)).isfinite().all()
 
 
@@ -168,24 +139,12 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ one of both by hand
-@pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
-def test_the_lora_alone_is_said(names, tmp_path):
-    both(names).save_pretrained(tmp_path)
-    style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
-    message = f"The adapter 'mine' in `{style}` was trained with the calculator in `{math}`, which is not loaded"
-    with pytest.warns(UserWarning, match=message):
-        PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
-    model = get_peft_model(tiny_model("llama"), lora())
-    with pytest.warns(UserWarning, match=message):
-        model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
-
-
 def test_the_calculator_alone_is_said_when_it_is_used(folder):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="mine")
     model.load_adapter(folder, "default")
     logits(model)
     model.set_adapter("default")
-    with pytest.warns(UserWarning, match=ALONE):
+    with pytest.warns(UserWarning, match=LACKING):
         logits(model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -193,7 +152,7 @@ def test_the_calculator_alone_is_said_when_it_is_used(folder):
 
 
 def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folder, tmp_path):
-    base = loaded_onto(tiny_model("llama"), folder, is_trainable=True)
+    base = by_transformers(tiny_model("llama"), folder, is_trainable=True)
     trained = {name for name, p in base.named_parameters() if p.requires_grad}
     assert {"igc_" in name for name in trained} == {True, False}
     with pytest.raises(ValueError, match="'default', 'low_rank' are active, and transformers saves one of them"):
@@ -201,7 +160,7 @@ def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folde
     for name in ("default", LOW_RANK):
         base.set_adapter(name)
         base.save_pretrained(tmp_path / name)
-    base = loaded_onto(tiny_model("llama"), tmp_path / LOW_RANK, adapter_name=LOW_RANK)
+    base = by_transformers(tiny_model("llama"), tmp_path / LOW_RANK, adapter_name=LOW_RANK)
     config = IGCConfig.from_pretrained(tmp_path / "default")
     assert config.trained_with == [LOW_RANK]
 
@@ -224,15 +183,13 @@ def test_a_lora_with_a_calculator_on_a_base_with_layers_on_the_disk_is_refused(w
 
 def test_both_loaded_by_hand_are_silent_in_either_order(folder):
     expected = logits(both())
-    with pytest.warns(UserWarning, match="which is not loaded with it"):
-        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
+    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
     outer = PeftModel.from_pretrained(tiny_model("llama"), folder)
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
         twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
     assert torch.equal(logits(twice), expected)
-    with pytest.warns(UserWarning, match="which is not loaded with it"):
-        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
+    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 

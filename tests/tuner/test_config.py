@@ -84,6 +84,10 @@ def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
             IGCConfig(**{name: value})
 
 
+TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
+FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -99,20 +103,6 @@ def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
         ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
         ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
-    ],
-)
-def test_values_without_meaning_are_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        IGCConfig(**fields)
-
-
-TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
-FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
         ({"interface": "words"}, "`interface='words'` is unknown. Choose one of hidden, tokens"),
         ({"interface": "tokens"}, r"`number_tokens` require each other. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
         ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
@@ -133,7 +123,7 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
         ({"temperature": "1"}, "`temperature='1'` is not in"),
     ],
 )
-def test_values_without_meaning_in_an_interface_are_refused(fields, message):
+def test_values_without_meaning_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         IGCConfig(**fields)
 

@@ -152,15 +152,6 @@ def test_embeddings_generate_as_their_ids_do(arch):
         assert_steps(model, out.past_key_values, i, row[None], torch.tensor([[len(row) - 1]]))
 
 
-@pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_several_anchors_in_a_prompt_govern_one_after_the_other(arch, interface):
-    model = adapted(arch, interface=interface)
-    rows = telling_texts(model, [10, 10])
-    anchors = torch.tensor([[2, 6, 9], [-1, 4, -1]])
-    out = generated(model, input_ids=torch.stack(rows), igc_anchors=anchors)
-    assert_as_scored(model, out, rows, [[2, 6, 9], [4]])
-
-
 @pytest.mark.gpu
 def test_an_offloaded_cache_carries_the_steps(llama):
     if not torch.cuda.is_available():

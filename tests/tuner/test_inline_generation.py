@@ -36,7 +36,6 @@ from transformers.cache_utils import QuantizedLayer
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
 
 
@@ -145,9 +144,7 @@ def assert_as_alone(model, out, rows, before=(), cached=0):
         close(got, logits[len(row) - 1 :])
         wanted = steps_alone(step) if step is not None else []
         if out.past_key_values is not None and beams is None:
-            state = state_of(out.past_key_values)
-            # A static cache is never cropped, so the latest step of a row is enough.
-            assert calculations(state)[i] == (wanted[-1:] if isinstance(state, StaticText) else wanted)
+            assert calculations(state_of(out.past_key_values))[i] == wanted
         assert_steps_are_returned(out.igc_steps[i], wanted, len(sequence) - 1 - len(text), cached)
         results += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
     assert results > 0
@@ -253,7 +250,7 @@ def test_every_mode_equals_one_uncached_pass(mode, interface):
 @pytest.mark.parametrize("arch", FURTHER)
 def test_a_random_walk_through_the_modes_equals_one_uncached_pass(arch):
     draw = random.Random(arch)
-    for mode in draw.sample(sorted(MODES), 5):
+    for mode in draw.sample(sorted(MODES), 3):
         play(arch, draw.choice(INTERFACES), draw.choice(sorted(ANCHORS)), mode)
 
 

@@ -27,6 +27,7 @@ from tiny_models import small_config, tiny_model
 from tiny_vocabulary import encode
 from transformers import DynamicCache
 
+from peft_igc.tuner import layer, passes
 from peft_igc.tuner.steps import Step, Writing
 
 
@@ -267,18 +268,17 @@ def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a
     """In the hidden interface never: only the token interface has to know the new token."""
     model, rows = llama
     out = model(input_ids=rows[0][None], use_cache=True)
-    layer = igc_layers(model)[0]
-    run, looks, inner = layer._run_uncompiled, [], torch.Tensor.tolist
+    run, looks, inner = passes.act, [], torch.Tensor.tolist
 
-    def guarded(name, h, call, state):
-        args = name, h, call, state
+    def guarded(adapter, h, call, states):
+        args = adapter, h, call, states
         if call.generation is not None and not call.generation.passed:
             return run(*args)  # the pass with the anchor asks once whether there is anything to write
 
         def refuse(self, *more):
             raise AssertionError("a value was read from the device")
 
-        open_rows = [row for row in state.rows if row.needs() is not None]
+        open_rows = [row for row in states.get(adapter.name).rows if row.needs() is not None]
         with monkeypatch.context() as patch:
             for name in ("item", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__index__", "__float__"):
                 patch.setattr(torch.Tensor, name, refuse)
@@ -289,17 +289,14 @@ def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a
         looks.append(len(seen))
         return result
 
-    config = layer.igc_config["default"]
+    config = igc_layers(model)[0].igc_config["default"]
     monkeypatch.setattr(config, "write_again", config.interface == "hidden")  # so that it ends with the result
-    layer._run_uncompiled = guarded
-    try:
-        with torch.no_grad():
-            model(input_ids=torch.tensor([[5]]), past_key_values=out.past_key_values)
-            # the same within `generate`, whose first pass reads and whose others only write
-            out = generated(model, input_ids=rows[0][None])
-            generated(model, input_ids=out.sequences, past_key_values=out.past_key_values)
-    finally:
-        del layer._run_uncompiled
+    monkeypatch.setattr(layer, "_act_uncompiled", guarded)
+    with torch.no_grad():
+        model(input_ids=torch.tensor([[5]]), past_key_values=out.past_key_values)
+        # the same within `generate`, whose first pass reads and whose others only write
+        out = generated(model, input_ids=rows[0][None])
+        generated(model, input_ids=out.sequences, past_key_values=out.past_key_values)
     assert len(looks) == 9
     assert any(looks) == (config.interface == "tokens")
 

@@ -1,6 +1,5 @@
 """What `IGCModel` promises to users of PEFT: every way in, beside other adapters, and out again without a trace."""
 
-import hashlib
 import os
 import warnings
 
@@ -47,12 +46,10 @@ def saved(tmp_path, **overrides):
     return str(tmp_path / "adapter"), logits(model)
 
 
-INTERFACES = pytest.mark.parametrize("interface", ["hidden", "tokens"])
-
-
 # ------------------------------------------------------------------------------------------------ ways in
-@INTERFACES
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("arch", "interface"), [("llama", "hidden"), *((arch, "tokens") for arch in ARCHITECTURES)]
+)  # fmt: skip
 def test_an_adapter_comes_goes_and_returns_from_its_file_bit_for_bit(arch, interface, tmp_path):
     ids, base = encode("(12 + -345) =")[None], tiny_model(arch)
     before, answer = logits(base, ids), base.generate(input_ids=ids, max_new_tokens=4)
@@ -189,6 +186,9 @@ def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     assert torch.equal(model.base_model(input_ids=IDS).logits, logits(model, IDS))
     model.delete_adapter("b")
     assert torch.equal(model.base_model(input_ids=IDS).logits, before)
+    model.add_adapter("new", small_config())
+    model.set_adapter("new")
+    assert not torch.equal(logits(model, IDS), before)
 
 
 # ------------------------------------------------------------------------------------------------ off and out
@@ -331,26 +331,3 @@ def test_the_tuner_is_what_peft_says_it_is():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.print_trainable_parameters()
-
-
-# Of the weights of version 0.2: their names, and a sum in which each one and its place counts.
-BEFORE = {
-    "hidden": ("c6e88d4e222d6b8b", -12296.9646, 7424.1332),  # the writing begins otherwise since 0.2: 121.3103 before
-    "tokens": ("980d8ec66eefe24a", -14222.1625, 1885.6306),
-}
-
-
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
-def test_new_adapters_have_the_weights_that_they_had_in_version_0_2(interface):
-    base = tiny_model("llama")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = get_peft_model(base, small_config(interface=interface))
-    found = [(name, p) for name, p in model.named_parameters() if ".igc_" in name]
-    names = hashlib.sha256("\n".join(name for name, _ in found).encode()).hexdigest()[:16]
-    sums = [
-        sum(i * float(p.detach().double().sum()) for i, (name, p) in enumerate(found, 1) if part in name)
-        for part in ("input_mapping", "output_mapping")
-    ]
-    assert names == BEFORE[interface][0]
-    assert sums == pytest.approx(BEFORE[interface][1:], abs=1e-2)

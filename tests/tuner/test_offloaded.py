@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers as tf
 from checks import IDS, logits
+from loading_ways import WAYS, by_transformers, from_memory
 from peft import LoraConfig, PeftModel, get_peft_model, inject_adapter_in_model, set_peft_model_state_dict
-from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import NESTED
@@ -64,34 +64,20 @@ def injected(base, adapter, **options):
     return base
 
 
-def loaded_by_transformers(base, adapter, **options):
-    base.load_adapter(str(adapter), **options)
-    return base
-
-
-def loaded_from_a_state_dict(base, adapter):
-    weights = load_peft_weights(str(adapter))
-    base.load_adapter(peft_config=small_config(), adapter_state_dict=weights)
-    return base
-
-
 def loaded_again(base, adapter):
     model = get_peft_model(base, small_config())
     model.load_adapter(adapter, "default")
     return model
 
 
-WAYS = {
-    "PeftModel": PeftModel.from_pretrained,
-    "PeftModel, low memory": lambda base, adapter: PeftModel.from_pretrained(base, adapter, low_cpu_mem_usage=True),
-    "PeftModel, auto": lambda base, adapter: PeftModel.from_pretrained(
+HERE = {
+    **{name: WAYS[name] for name in ("PeftModel", "low memory", "transformers", "transformers, another name")},
+    "an automatic map": lambda base, adapter: PeftModel.from_pretrained(
         base, adapter, device_map="auto", max_memory={"cpu": 100_000}, offload_folder=str(adapter / "more")
     ),
     "into an adapter that is there": loaded_again,
-    "transformers": loaded_by_transformers,
-    "transformers, another name": lambda base, adapter: loaded_by_transformers(base, adapter, adapter_name="math"),
-    "transformers, a pickle": lambda base, adapter: loaded_by_transformers(base, adapter.parent / "pickle"),
-    "transformers, a state dict": loaded_from_a_state_dict,
+    "transformers, a pickle": lambda base, adapter: by_transformers(base, adapter.parent / "pickle"),
+    "transformers, a state dict": from_memory,
     "inject": injected,
     "inject, low memory": lambda base, adapter: injected(base, adapter, low_cpu_mem_usage=True),
 }
@@ -99,12 +85,12 @@ WAYS = {
 
 @pytest.mark.parametrize(
     ("way", "on_disk"),
-    [*((way, ("1",)) for way in WAYS), *((way, ("0", "1", "2")) for way in ("PeftModel", "transformers"))],
+    [*((way, ("1",)) for way in HERE), *((way, ("0", "1", "2")) for way in ("PeftModel", "transformers"))],
 )
 def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_file(way, on_disk, arch, folder):
     base = offloaded(folder, on_disk)
     places = dict(base.hf_device_map)
-    model = WAYS[way](base, folder / "adapter")
+    model = HERE[way](base, folder / "adapter")
     assert base.hf_device_map == places
     assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
     expected = PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")
@@ -184,15 +170,6 @@ def test_weights_of_another_dtype_count_as_those_of_the_file(tmp_path):
     base = tiny_model("llama").to(torch.bfloat16)
     model = PeftModel.from_pretrained(base, tmp_path, autocast_adapter_dtype=False)
     assert {p.dtype for name, p in model.named_parameters() if "igc_" in name} == {torch.bfloat16}
-
-
-@pytest.mark.parametrize("damage", ["one weight", "all weights"])
-def test_transformers_refuses_a_file_without_the_weights(damage, tmp_path):
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
-    weights = load_file(tmp_path / "adapter_model.safetensors")
-    weights = dict(list(weights.items())[1:]) if damage == "one weight" else {}
-    with pytest.raises(ValueError, match=r"\d+ are missing, such as"):
-        tiny_model("llama").load_adapter(peft_config=small_config(), adapter_state_dict=weights)
 
 
 def test_transformers_loads_other_methods_beside_a_calculator_as_before(tmp_path):

@@ -1,8 +1,9 @@
-"""Promises of `patches`: the list is complete, each target exists, and all goes with the adapter."""
+"""Promises of `patches.toml`: the list is complete, each target exists, and all goes with the adapter."""
 
 import importlib
+import tomllib
+from pathlib import Path
 
-import pytest
 from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
@@ -10,26 +11,31 @@ from transformers import DynamicCache
 from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc import register
+from peft_igc.tuner import hooks
 from peft_igc.tuner.hooks.install import _WRAPPERS
-from peft_igc.tuner.hooks.patches import PATCHES
 
 
-OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache", "manager")}
+PATCHES = tomllib.loads(Path(hooks.__file__).with_name("patches.toml").read_text())["patch"]
+OF = {
+    scope: [(patch["target"], name) for patch in PATCHES if patch["scope"] == scope for name in patch["names"]]
+    for scope in ("class", "model", "cache", "manager")
+}
 
 
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: f"{patch.target}.{patch.name}")
-def test_what_is_replaced_exists_and_has_a_version_and_a_way_out(patch):
-    module, _, name = patch.target.rpartition(".")
-    assert callable(getattr(getattr(importlib.import_module(module), name), patch.name))
-    assert patch.version.split()[0] in ("peft", "torch", "transformers", "trl")
-    assert patch.purpose
-    assert patch.way_out
-    assert patch in OF[patch.scope]
+def test_what_is_replaced_exists_and_has_a_version_and_a_way_out():
+    for patch in PATCHES:
+        module, _, name = patch["target"].rpartition(".")
+        kind = getattr(importlib.import_module(module), name)
+        assert all(callable(getattr(kind, function)) for function in patch["names"]), patch
+        assert patch["version"].split()[0] in ("peft", "torch", "transformers", "trl")
+        assert patch["purpose"]
+        assert patch["way_out"]
+        assert OF[patch["scope"]]
 
 
 def test_a_model_has_the_listed_methods_replaced_once_and_then_its_own_again():
     base = tiny_model("llama")
-    names = {patch.name for patch in OF["model"]}
+    names = {name for _, name in OF["model"]}
     assert names == set(_WRAPPERS)
     before = set(vars(base))
     model = get_peft_model(base, small_config())
@@ -46,7 +52,7 @@ def test_a_cache_has_the_listed_methods_replaced_in_one_layer():
     changed = [layer for layer in cache.layers if vars(type(layer)).get("_igc_following")]
     assert len(changed) == 1
     own = {name for name, value in vars(type(changed[0])).items() if callable(value) and name != "__reduce__"}
-    assert own == {patch.name for patch in OF["cache"]}
+    assert own == {name for _, name in OF["cache"]}
 
 
 def tiny_ids():
@@ -57,7 +63,7 @@ def test_the_listed_functions_of_classes_are_replaced_once():
     classes = (BaseTuner, PeftModel, VLLMGeneration)
     replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
     assert {(kind.__name__, name) for kind, name in replaced} == {
-        (patch.target.rpartition(".")[2], patch.name) for patch in OF["class"]
+        (target.rpartition(".")[2], name) for target, name in OF["class"]
     }
     before = {(kind, name): vars(kind)[name] for kind, name in replaced}
     register()

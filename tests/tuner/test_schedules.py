@@ -25,7 +25,6 @@ from checks import (
     adapted,
     all_ids,
     calculations,
-    igc_layers,
     margin,
     positions_of,
     state_of,
@@ -39,8 +38,6 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.text.results import row as results
-from peft_igc.tuner.state.text_state import StaticText
-from peft_igc.tuner.state.told import rows_of
 from peft_igc.tuner.steps import Step
 
 
@@ -106,12 +103,10 @@ def alone(model, ids, by):
     return torch.cat(logits), [s for s in seen if isinstance(s, Step)]
 
 
-def told(state, style):
+def told(state):
     """Where the result of each step of each row has been told, in real tokens from the text's start; -1: not yet."""
     found, anchors, real = [], state.steps.anchors.tolist(), (all_ids(state) > UNSEEN).cumsum(1) - 1
-    # On a static cache the rows are made from its ids when they are asked for.
-    rows = rows_of(style, state, state.length) if style and isinstance(state, StaticText) else state.rows
-    for row, at, places in zip(rows or [results.Row()] * len(anchors), anchors, real, strict=True):
+    for row, at, places in zip(state.rows or [results.Row()] * len(anchors), anchors, real, strict=True):
         completed = [row.completed(anchor) for anchor in sorted(at) if anchor >= 0]
         found.append([int(places[t]) if t >= 0 else -1 for t in completed])
     return found
@@ -281,15 +276,13 @@ class Schedule:
             state = self.state(name)
             if state is None:
                 continue
-            style = igc_layers(self.model)[0].style_of(name)
-            steps, places = calculations(state), told(state, style)
+            steps, places = calculations(state), told(state)
             for i, row in enumerate(self.rows):
                 scratch = self.state(name, self.replayed(row))
                 all_steps = [] if scratch is None else calculations(scratch)[0]
-                all_places = [] if scratch is None else told(scratch, style)[0]
-                kept = slice(-1, None) if isinstance(state, StaticText) else slice(None)  # a static one has the latest
-                assert steps[i] == all_steps[kept]
-                assert places[i] == all_places[kept]
+                all_places = [] if scratch is None else told(scratch)[0]
+                assert steps[i] == all_steps
+                assert places[i] == all_places
                 self.seen["told"] += sum(place >= 0 for place in places[i])
         for row in self.rows:
             base, got = (alone(self.model, row.ids, by)[0] for by in ([None] * len(row.ids), row.by))

@@ -16,11 +16,10 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner import layer
+from peft_igc.tuner import passes
 from peft_igc.tuner.call import observing
-from peft_igc.tuner.layer import IGCLayer
-from peft_igc.tuner.state.told import as_tensor
 from peft_igc.tuner.steps import Writing
+from peft_igc.tuner.writing import told_of
 
 
 ANCHOR = encode("=").tolist()
@@ -76,7 +75,7 @@ def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, 
     batch = texts_of(model)
     batch = {name: torch.cat([x, x], 1) for name, x in batch.items()}  # two steps, and padding between them
     out = generated(model, **batch)
-    monkeypatch.setattr(layer, "first_to_write", lambda *args: 0)
+    monkeypatch.setattr(passes, "first_to_write", lambda *args: 0)
     everything = generated(model, **batch)
     assert torch.equal(out.sequences, everything.sequences)
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
@@ -103,10 +102,10 @@ def writes_once():
     return model
 
 
-def told_in_any_case(self, style, state, new, h, call):
-    """`IGCLayer._told` without what makes it silent."""
-    state, found = state.continued(state.length - new)
-    return state, as_tensor(found, h.device)
+def told_in_any_case(*args):
+    """`told_of` without what makes it silent."""
+    state, told = told_of(*args)
+    return state, told._replace(is_silent=False)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypat
     with widths(writes_once) as seen:
         out = generated(writes_once, **say, **batch)
     assert len(seen) == runs
-    monkeypatch.setattr(IGCLayer, "_told", told_in_any_case)
+    monkeypatch.setattr(passes, "told_of", told_in_any_case)
     assert torch.equal(out.stacked, generated(writes_once, **say, **batch).stacked)
     with watching() as watched:
         generated(writes_once, **say, **batch)

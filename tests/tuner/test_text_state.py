@@ -7,6 +7,7 @@ import functools
 import gc
 import pickle
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 from transformers import (
     DynamicCache,
+    EncoderDecoderCache,
     Gemma3nForCausalLM,
     Gemma3nTextConfig,
     Lfm2Config,
@@ -24,12 +26,15 @@ from transformers import (
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
 )
+from transformers.cache_utils import DYNAMIC_LAYER_TYPE_MAPPING, STATIC_LAYER_TYPE_MAPPING, DynamicLayer
 
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.token_table import PADDING, UNSEEN
+from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state import text_state
+from peft_igc.tuner.state.cache import find_cache, states_of
 from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
 from peft_igc.tuner.steps import Step
 
@@ -227,20 +232,17 @@ def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
 # ------------------------------------------------------------------------------------------ nothing that is not read
 def kept_bytes(model, ids, **options):
     """Bytes of the state after each pass of a `generate`."""
-    layer, seen = igc_layers(model)[0], []
-    run = layer._run_uncompiled
+    seen, run = [], layer.act
 
-    def watched(*args):
-        h, state = run(*args)
-        seen.append(state.nbytes)
-        return h, state
+    def watched(adapter, h, call, states):
+        out = run(adapter, h, call, states)
+        seen.append(call.state.nbytes)
+        return out
 
-    layer._run_uncompiled = watched
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer, "_act_uncompiled", watched)
         mask = torch.ones_like(ids)
         model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False, **options)
-    finally:
-        del layer._run_uncompiled
     return seen
 
 
@@ -262,6 +264,40 @@ def test_behind_a_result_only_the_ids_are_kept():
     model = adapted("llama", interface="tokens", confidence=0.0)
     ids = telling_texts(model, [9])[0][None]
     assert kept_bytes(model, ids) == [8 * length for length in (9, 10, 11, 12)]
+
+
+# ------------------------------------------------------------------------------------------ on a cache
+def test_a_cache_layer_stays_what_it_was_and_gains_one_class():
+    model = adapted("llama")
+    caches = [DynamicCache(config=model.config) for _ in range(2)]
+    kinds = dict(DYNAMIC_LAYER_TYPE_MAPPING), dict(STATIC_LAYER_TYPE_MAPPING)
+    for cache in caches:
+        with torch.no_grad():
+            model(input_ids=torch.randint(10, 60, (1, 5)), past_key_values=cache)
+    first, second = caches
+    layer = first.layers[1]
+    assert isinstance(layer, DynamicLayer)
+    assert type(layer) is type(second.layers[1])
+    assert repr(layer) == "DynamicLayer"
+    assert type(first.layers[0]) is DynamicLayer
+    assert (dict(DYNAMIC_LAYER_TYPE_MAPPING), dict(STATIC_LAYER_TYPE_MAPPING)) == kinds
+
+
+def test_a_cache_layer_that_cannot_be_followed_is_refused():
+    class Odd:
+        def get_seq_length(self):
+            return 0
+
+    with pytest.raises(TypeError, match="`Odd` has no `reorder_cache`, `reset`, so the calculator's steps cannot"):
+        states_of(SimpleNamespace(layers=[Odd()]), 0)
+
+
+def test_a_cache_is_found_by_keyword_by_position_and_inside_of_a_pair():
+    cache = DynamicCache()
+    assert find_cache((1, cache), {}) is cache
+    assert find_cache((), {"layer_past": cache}) is cache
+    assert find_cache((), {"past_key_values": EncoderDecoderCache(cache, DynamicCache())}) is cache
+    assert find_cache((None, 3), {"x": torch.zeros(1)}) is None
 
 
 # ------------------------------------------------------------------------------------------ hybrid architectures

@@ -5,22 +5,15 @@ import shutil
 
 import pytest
 import torch
-from peft import (
-    AutoPeftModelForCausalLM,
-    LoraConfig,
-    PeftConfig,
-    PeftModel,
-    get_peft_model,
-    get_peft_model_state_dict,
-    set_peft_model_state_dict,
-)
+from loading_ways import ALONE, MEMORY, WAYS
+from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS
 from tiny_vocabulary import FACTS, TEXTS, VOCABULARY, encode
 
 from peft_igc import IGCConfig
-from peft_igc.inference.loading import load_adapter, read_config
+from peft_igc.inference.loading import read_config
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.text import Vocabulary
 from peft_igc.tuner.layer import IGCLayer
@@ -90,79 +83,46 @@ def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
 
 
 # ------------------------------------------------------------------------------------------------ ways of loading
-def from_state_dict(folder):
-    """PEFT's function for weights that are in memory, and a config that was read without them."""
-    saved = PeftConfig.from_pretrained(str(folder))
-    assert saved.vocabulary is None
-    saved.base_model_name_or_path = None  # or PEFT warns that the base has another name
-    model = get_peft_model(tiny_model("llama"), saved)
-    set_peft_model_state_dict(model, load_file(folder / WEIGHTS))
-    return model
-
-
-def beside_another(folder):
+def beside_another(base, folder):
     """As a further adapter of a model that has one with another vocabulary."""
-    model = get_peft_model(tiny_model("llama"), config(OTHER), adapter_name="other")
+    model = get_peft_model(base, config(OTHER), adapter_name="other")
     model.load_adapter(str(folder), "default")
     assert_knows(model, OTHER, "other")
     model.set_adapter("default")
     return model
 
 
-def onto_the_base(folder):
-    """With transformers, without a PEFT model."""
-    base = tiny_model("llama")
-    base.load_adapter(str(folder))
-    return base
-
-
-def onto_the_base_from_memory(folder):
-    """With transformers, from weights in memory."""
-    base = tiny_model("llama")
-    saved = PeftConfig.from_pretrained(str(folder))
-    base.load_adapter(peft_config=saved, adapter_state_dict=load_file(folder / WEIGHTS))
-    return base
-
-
-def around_a_lora(folder):
+def around_a_lora(base, folder):
     """Around a model with a LoRA that changes nothing."""
-    inner = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
+    inner = get_peft_model(base, LoraConfig(target_modules="all-linear"), adapter_name="style")
     return PeftModel.from_pretrained(inner, folder)
 
 
-def pickled(folder):
+def pickled(base, folder):
     """From a file of torch."""
     other = folder.parent / "pickled"
     shutil.copytree(folder, other, dirs_exist_ok=True)
     (other / WEIGHTS).unlink()
     torch.save(load_file(folder / WEIGHTS), other / "adapter_model.bin")
-    return PeftModel.from_pretrained(tiny_model("llama"), other)
+    return PeftModel.from_pretrained(base, other)
 
 
-WAYS = {
-    "PeftModel": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder),
-    "load_adapter": lambda folder: load_adapter(tiny_model("llama"), folder),
-    "AutoPeftModel": lambda folder: AutoPeftModelForCausalLM.from_pretrained(folder),
-    "low_cpu_mem_usage": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder, low_cpu_mem_usage=True),
-    "a config of a file": lambda folder: PeftModel.from_pretrained(
-        tiny_model("llama"), folder, config=PeftConfig.from_pretrained(str(folder))
-    ),
-    "state dict": from_state_dict,
+HERE = {
+    **{name: way for name, way in (WAYS | MEMORY).items() if name != "transformers, another name"},
+    "AutoPeftModelForCausalLM": ALONE["AutoPeftModelForCausalLM"],
     "beside another": beside_another,
-    "transformers": onto_the_base,
-    "transformers, from memory": onto_the_base_from_memory,
     "around a LoRA": around_a_lora,
     "pickled": pickled,
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", HERE)
 def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tmp_path):
     torch.manual_seed(0)
     expected = logits(attached())
     assert not torch.equal(expected, logits(tiny_model("llama")))
     torch.manual_seed(1)
-    model = WAYS[way](folder)
+    model = HERE[way](tiny_model("llama"), folder)
     assert_knows(model)
     assert torch.equal(logits(model), expected)
     saved = get_peft_model_state_dict(model)
@@ -242,13 +202,13 @@ def as_tensor(vocabulary):
         (lambda saved: as_tensor(Vocabulary([b"1", b"2"])), "names token .*, but the tokens are 0..1"),
     ],
 )
-@pytest.mark.parametrize("way", ["PeftModel", "state dict", "transformers"])
+@pytest.mark.parametrize("way", ["PeftModel", "a state dict", "transformers"])
 def test_a_damaged_vocabulary_is_refused_with_the_cure(way, change, message, folder, tmp_path):
     place = damaged(folder, tmp_path / "copy", change)
-    if way == "state dict":
+    if way == "a state dict":
         message = message.replace("vocabulary in `.*`", "vocabulary")
     with pytest.raises(ValueError, match=message):
-        WAYS[way](place)
+        HERE[way](tiny_model("llama"), place)
 
 
 def test_a_vocabulary_of_more_tokens_than_the_base_has_is_refused(folder):

@@ -5,17 +5,16 @@ does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with 
 request), `few` (a small wording), `words`; and in `by_hand/*.jsonl`, a file per author.
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out.
-* `drawing`, `context`: random drafts; `filling`: their fields; `wording`: complete texts; `casual`: typed in a hurry.
+* `drawing`: random drafts; `filling`: their fields, and texts typed in a hurry; `wording`: complete texts.
 * `handwritten`: the texts with slots by many hands, or those of your files. `symbol_expressions`: expressions in
-  symbols. `templates`: the small wording.
+  symbols.
 
 Of the package it imports `mixture` and `files`, and nothing from outside. Start with `wording`.
 Try it: `pytest tests/data/test_wording.py`.
 """
 
 from .handwritten import read_texts
-from .templates import FEW, Templates
-from .wording import HELD_OUT, TRAINING, Wording
+from .wording import FEW, HELD_OUT, TRAINING, Wording
 
 
-__all__ = ["FEW", "HELD_OUT", "TRAINING", "Templates", "Wording", "read_texts"]
+__all__ = ["FEW", "HELD_OUT", "TRAINING", "Wording", "read_texts"]

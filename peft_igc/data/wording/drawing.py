@@ -1,7 +1,9 @@
-"""Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing.
+"""Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing, and their context.
 
-Each function draws a `phrases.Draft`, a template whose fields are still open. Which drafts are used is decided in
-`phrases.drawn`, and how their fields are filled in `filling`. Try it: `pytest tests/data/test_wording.py`.
+Most functions draw a `phrases.Text` whose fields are still open. Which drafts are used is decided in `phrases.drawn`,
+and how their fields are filled in `filling`. `surround`, `sentence` and `system` draw complete texts around a request:
+greetings, list numbers, sentences with sense or without, and system prompts. Everything added to a request is a
+sentence of its own. Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
@@ -11,7 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .phrases import UNABLE, Draft, choose, line_of, pools, words
+from .filling import fill_context
+from .phrases import UNABLE, Text, choose, drawn, line_of, pools, words
 
 
 __all__ = [
@@ -19,11 +22,13 @@ __all__ = [
     "OTHER",
     "SILENT_KINDS",
     "STORIES",
-    "THREE",
     "frame",
     "look_alike",
+    "sentence",
     "silent",
     "supported",
+    "surround",
+    "system",
     "unsupported",
 ]
 
@@ -58,9 +63,15 @@ _FRAMES: dict[str, Texts] = {
 }
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
+_OFTEN = 0.35  # probability of each kind of text around a request
+_TWICE = 0.25  # probability of a second sentence
+_NONSENSE = 0.3  # fraction of the sentences that make no sense
+_MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
+# An answer continues such a text, so nothing may follow it.
+_OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
 
 
-def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
+def supported(operator: str, countable: bool, rng: random.Random) -> Text:
     """A request for one of the four operations.
 
     Args:
@@ -76,7 +87,7 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
     return line_of(_REQUESTS["requests"][operator] + (_REQUESTS["counted"][operator] if countable else []), rng)
 
 
-def unsupported(kind: str, rng: random.Random) -> Draft:
+def unsupported(kind: str, rng: random.Random) -> Text:
     """Arithmetic that the calculator does not support; `kind` is one of `KINDS` or `OTHER`."""
     draw = rng.random()
     if kind == THREE and rng.random() < 0.6:
@@ -90,25 +101,25 @@ def unsupported(kind: str, rng: random.Random) -> Draft:
     return _framed(_UNSUPPORTED["expressions"][kind], rng)
 
 
-def frame(rng: random.Random) -> Draft:
+def frame(rng: random.Random) -> Text:
     """A frame, or a bare form, for an expression in symbols, at `{x}`."""
-    return Draft(rng.choice(BARE)) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
+    return Text(rng.choice(BARE)) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
 
 
-def look_alike(rng: random.Random) -> Draft:
+def look_alike(rng: random.Random) -> Text:
     """A text with signs between numbers that asks for nothing; `kind` says what it looks like."""
     kind = rng.choice(tuple(pools("look_alikes")))
     return line_of(pools("look_alikes")[kind], rng)._replace(kind=kind)
 
 
-def silent(kind: str, rng: random.Random) -> Draft:
+def silent(kind: str, rng: random.Random) -> Text:
     """A text that asks for no calculation, with its completion; `kind` is one of `SILENT_KINDS`."""
     if kind == "stories":
         return _told("other", rng)
     if kind == "copying" and rng.random() < 0.75:
         copied = _quoted(rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
-        template = choose(rng.choice(_SILENT["copy"]), rng).replace("{x}", copied.template)
-        return Draft(template, copied.template)
+        template = choose(rng.choice(_SILENT["copy"]), rng).replace("{x}", copied.text)
+        return Text(template, copied.text)
     if kind == "questions" and rng.random() < 0.6:
         operator = rng.choice(tuple(STORIES))
         form = rng.choice(("symbols", "words", "nouns"))
@@ -118,7 +129,7 @@ def silent(kind: str, rng: random.Random) -> Draft:
     return line_of(pool[completion], rng)._replace(completion=UNABLE if completion == "unable" else completion)
 
 
-def _quoted(rng: random.Random) -> Draft:
+def _quoted(rng: random.Random) -> Text:
     """A request that is to be copied, not answered."""
     operator = rng.choice(tuple(STORIES))
     if rng.random() < 0.3:
@@ -126,14 +137,14 @@ def _quoted(rng: random.Random) -> Draft:
     return _framed(_REQUESTS["expressions"][operator], rng)
 
 
-def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
+def _told(asked: str, rng: random.Random, operator: str | None = None) -> Text:
     """A story's setup and then its field `asked`; after a third number the question follows as well."""
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
     lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
-    return Draft(" ".join(choose(line, rng) for line in lines))
+    return Text(" ".join(choose(line, rng) for line in lines))
 
 
-def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
+def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Text:
     """An expression in a frame, or one of the whole texts if there are any."""
     form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
     if form == "whole":
@@ -141,7 +152,7 @@ def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
     return _put(rng.choice(_FRAMES[form]), rng.choice(expressions[form]), rng)
 
 
-def _touched(kind: str, rng: random.Random) -> Draft:
+def _touched(kind: str, rng: random.Random) -> Text:
     """A supported request with one or both operands replaced by something else, or with a third operand."""
     operator = rng.choice(tuple(STORIES))
     expressions = _REQUESTS["expressions"][operator]
@@ -153,14 +164,14 @@ def _touched(kind: str, rng: random.Random) -> Draft:
         draft = _framed(expressions, rng)
     else:
         draft = line_of(_REQUESTS["requests"][operator], rng)
-    template = draft.template
+    template = draft.text
     ways = _UNSUPPORTED["touched"][kind]["symbols" if _SYMBOLS.search(template) else "words"]
     for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
         template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
-    return draft._replace(template=template)
+    return draft._replace(text=template)
 
 
-def _listed(rng: random.Random) -> Draft:
+def _listed(rng: random.Random) -> Text:
     """Three to five numbers in entries of one form, with a request before or after them."""
     entry, request = rng.choice(_UNSUPPORTED["entries"]), rng.choice(_UNSUPPORTED["requests of lists"])
     chosen, separator = choose(entry, rng), rng.choice(_UNSUPPORTED["separators"])
@@ -174,10 +185,10 @@ def _listed(rng: random.Random) -> Draft:
     end = "" if listed.endswith(")") else rng.choice(("", "."))
     gap = "\n" if "\n" in separator else f"{end or '.'} "
     parts = (listed, gap, asked) if rng.random() < 0.8 else (asked, rng.choice((" ", "\n")), listed)
-    return Draft("".join(parts))
+    return Text("".join(parts))
 
 
-def _further(rng: random.Random) -> Draft:
+def _further(rng: random.Random) -> Text:
     """A supported request, and a sentence with a third number that changes the result or the question."""
     operator = rng.choice(tuple(STORIES))
     draw = rng.random()
@@ -187,18 +198,18 @@ def _further(rng: random.Random) -> Draft:
         draft = line_of(_REQUESTS["requests"][operator], rng)
     else:
         draft = _framed(_REQUESTS["expressions"][operator], rng)
-    before = not draft.template.endswith((".", "?", "!")) or rng.random() < 0.3
+    before = not draft.text.endswith((".", "?", "!")) or rng.random() < 0.3
     sentence = choose(rng.choice(_UNSUPPORTED["further"]["before" if before else "after"]), rng)
     gap = rng.choice((" ", " ", " ", "\n"))
-    parts = (sentence, draft.template) if before else (draft.template, sentence)
-    return Draft(gap.join(parts))
+    parts = (sentence, draft.text) if before else (draft.text, sentence)
+    return Text(gap.join(parts))
 
 
-def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Draft:
+def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Text:
     """A template of the frame with one of the expression in it, and a tail after that; `{X}` has a capital letter."""
     tail = rng.choice(tails) if len(tails) > 1 else tails[0]  # without a draw where there is no choice
     frame_text, text = choose(frame, rng), choose(expression + tail, rng)
-    return Draft(frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:]))
+    return Text(frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:]))
 
 
 @functools.cache
@@ -216,3 +227,83 @@ def _chains() -> Mapping[str, Mapping[str, Texts]]:
         spoken += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
         spoken += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
     return {THREE: {"symbols": symbols, "words": spoken}, "brackets": {"symbols": brackets}}
+
+
+# ---- around a request ----
+
+
+def surround(text: str, held_out: bool | None, rng: random.Random) -> str:
+    """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
+
+    Args:
+        text: The request.
+        held_out: Whether it consists of templates that are held out, or of the others; None: of both.
+        rng: The row's generator.
+    """
+    draws = [rng.random() for _ in range(4)]
+    if min(draws) > _OFTEN:
+        draws[rng.randrange(4)] = 0.0
+    greeting, before, item, after = (draw < _OFTEN for draw in draws)
+    pieces = [text]
+    if after and not _OPEN.search(text):
+        pieces.append(_gap(text, rng) + _some(held_out, rng, closing=True))
+    if item and "\n" not in "".join(pieces):
+        pieces.insert(0, _one_of("lists", held_out, rng))
+    if before:
+        sentences = _some(held_out, rng)
+        pieces.insert(0, sentences + _gap(sentences, rng))
+    if greeting:
+        pieces.insert(0, _one_of("greetings", held_out, rng))
+    return "".join(pieces)
+
+
+def sentence(held_out: bool | None, rng: random.Random) -> str:
+    """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
+    if rng.random() < _NONSENSE:
+        return fill_context(drawn(lambda: _nonsense(rng), held_out).text, rng)
+    text = _one_of("sentences", held_out, rng)
+    if text.endswith(".") and rng.random() < 0.2:
+        text = text[:-1] + rng.choice(_MARKS)
+    return text
+
+
+def system(held_out: bool | None, rng: random.Random) -> str:
+    """A system prompt."""
+    return _one_of("systems", held_out, rng)
+
+
+def _one_of(pool: str, held_out: bool | None, rng: random.Random) -> str:
+    """A text of one pool."""
+    return fill_context(drawn(lambda: line_of(pools("context")[pool], rng), held_out).text, rng)
+
+
+def _some(held_out: bool | None, rng: random.Random, closing: bool = False) -> str:
+    """A sentence, sometimes two; with `closing` perhaps one that only fits after a request."""
+    sentences = []
+    for _ in range(1 + (rng.random() < _TWICE)):
+        if closing and rng.random() < 0.4:
+            sentences.append(_one_of("closings", held_out, rng))
+        else:
+            sentences.append(sentence(held_out, rng))
+    gap = _gap(sentences[0], rng) if len(sentences) > 1 else ""
+    return gap.join(sentences)
+
+
+def _gap(text: str, rng: random.Random) -> str:
+    """White space after a text; a new line if no punctuation mark ends it."""
+    if text.endswith("\n"):
+        return ""
+    return rng.choice((" ", " ", " ", "\n", "\n\n")) if text.endswith((".", "?", "!", ":", ";")) else "\n"
+
+
+def _nonsense(rng: random.Random) -> Text:
+    """Three to nine words without sense; two numbers never have only an operation between them."""
+    said = [rng.choice(words("operating" if rng.random() < 0.3 else "common")) for _ in range(rng.randint(3, 9))]
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        free = [at for at in range(len(said) + 1) if not any("{" in word for word in said[max(at - 3, 0) : at + 3])]
+        if free:
+            said.insert(rng.choice(free), rng.choice(("{n}", "{k}", "{m}")))
+    if len(said) > 5 and rng.random() < 0.3:
+        said[len(said) // 2] += ","
+    text = " ".join(said)
+    return Text((text[0].upper() + text[1:] if rng.random() < 0.7 else text) + rng.choice(_MARKS))

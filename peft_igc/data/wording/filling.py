@@ -1,7 +1,8 @@
-"""The fields of templates, filled: numbers in all the ways in which people write them, names, dates, small things.
+"""The fields of templates, filled: numbers in all the ways in which people write them, names, dates, small things;
+and texts as people type them in a hurry (`casual`).
 
-In: a template and canonical numbers. Out: the text, with the place of each number in it, so that labels are exact by
-construction. Templates are drawn in `drawing` and `context`. Try it: `pytest tests/data/test_wording.py -k written`.
+In: a template and canonical numbers. Out: the text. Templates are drawn in `drawing`.
+Try it: `pytest tests/data/test_wording.py -k written`.
 """
 
 import random
@@ -12,7 +13,8 @@ from typing import NamedTuple
 from .phrases import words
 
 
-__all__ = ["NUMBERS", "Filled", "Style", "draw_date", "fill", "fill_context", "fill_look_alike", "values_of"]
+__all__ = ["NUMBERS", "Style", "casual", "draw_date", "fill", "fill_context", "fill_look_alike"]
+__all__ += ["of_length", "values_of"]
 
 NUMBERS = ("a", "b", "c", "f", "g")
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -59,30 +61,21 @@ class Style(NamedTuple):
         return f"-{shown}"
 
 
-class Filled(NamedTuple):
-    """A filled template.
-
-    Attributes:
-        text: The text.
-        spans: (start, end) characters of each number, by its field; of a field that occurs twice, the last ones.
-    """
-
-    text: str
-    spans: dict[str, tuple[int, int]]
-
-
-def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> Filled:
+def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> str:
     """Fills the fields of a template that have a value; those of `NUMBERS` in a style."""
-    text, end, spans = "", 0, {}
-    for match in _FIELD.finditer(template):
-        if match[1] not in values:
-            continue
-        text, end, value = text + template[end : match.start()], match.end(), values[match[1]]
-        if match[1] in NUMBERS:
-            value = style.written(value, template[: match.start()], template[match.end() :], rng)
-            spans[match[1]] = (len(text), len(text) + len(value))
-        text += value
-    return Filled(text + template[end:], spans)
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in NUMBERS or name not in values:
+            return values.get(name, match[0])
+        return style.written(values[name], template[: match.start()], template[match.end() :], rng)
+
+    return _FIELD.sub(value, template)
+
+
+def of_length(digits: int, rng: random.Random) -> int:
+    """A positive number of this length."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
 def draw_date(rng: random.Random) -> tuple[str, str, str]:
@@ -137,3 +130,48 @@ def fill_context(template: str, rng: random.Random) -> str:
         clock=f"{rng.randrange(24)}:{rng.randrange(60):02}", name=rng.choice(words("people")),
         city=rng.choice(words("cities")), thing=rng.choice(words("objects")),
     )  # fmt: skip
+
+
+# ---- typed in a hurry ----
+
+_KEYS = "qwertyuiop asdfghjkl zxcvbnm"
+_WHOLE = re.compile(r"[\n\"]|print\(|\w\(")
+# `negative 58` is a number, and a word next to a digit may be a unit or a part of one.
+_WORD = re.compile(r"(?<![\w.'])(?!(?i:negative|minus)\b)[A-Za-z]{4,}(?![\w.'])")
+_GAP = re.compile(r"(?<=[a-z]{2}) (?=[a-z]{3})(?!(?i:negative|minus)\b)")
+_SLIPS = (0, 0, 0, 1, 1, 1, 2, 2, 3)  # of a text
+
+
+def casual(text: str, rng: random.Random) -> str:
+    """The text as people type it in a hurry: slips of the keyboard, small letters or capitals, no punctuation.
+
+    Words of fewer than four letters, numbers and the signs between them stay as they are, so what is asked stays the
+    same. Code, quotations and forms stay whole.
+    """
+    if _WHOLE.search(text):
+        return text
+    for _ in range(rng.choice(_SLIPS)):
+        text = _slipped(text, rng)
+    if rng.random() < 0.4:
+        text = re.sub(r"(?<=\w\w)[.?!]+$", "", text)
+    if rng.random() < 0.3:
+        text = text.replace("'", "")
+    draw = rng.random()
+    if draw < 0.55:
+        return text.lower()
+    return text.upper() if draw < 0.6 else text
+
+
+def _slipped(text: str, rng: random.Random) -> str:
+    """The text with one slip: letters that are swapped, left out, doubled, or typed one key aside, or no space."""
+    places = [*_WORD.finditer(text), *_GAP.finditer(text)]
+    if not places:
+        return text
+    place = rng.choice(places)
+    if place[0] == " ":
+        return text[: place.start()] + text[place.end() :] if rng.random() < 0.3 else text
+    at = place.start() + rng.randrange(1, len(place[0]) - 1)
+    here, after = text[at], text[at + 1]
+    key = _KEYS.index(here.lower())
+    aside = rng.choice(_KEYS[max(key - 1, 0) : key + 2].replace(" ", "").replace(here.lower(), ""))
+    return text[:at] + rng.choice((after + here, after, here + here + after, aside + after)) + text[at + 2 :]

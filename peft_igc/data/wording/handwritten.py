@@ -2,9 +2,9 @@
 
 A line has `text` with the slots `{a}` `{b}` `{c}` `{d}`; `operator` (`+ - * /` or `none`); `order` (`ab` or `ba`: the
 calculator's operands; `{a}` comes first in the text); `constraints` among `a>b`, `b>a`, `b|a` (a is a multiple of b),
-`a|b`, `small` (up to 100), `year` and `distinct`; and `kind`. In: such texts and a generator. Out: a text with its
-operator, its operands and their places, which are right by construction. The package's own are in `by_hand/`, one file
-per author; `HELD_OUT` says which authors are never trained. Texts are held out by file, not by hash.
+`a|b`, `small` (up to 100), `year` and `distinct`. In: such texts and a generator. Out: a text with its operator and
+operands, which are right by construction. The package's own are in `by_hand/`, one file per author; `HELD_OUT` says
+which authors are never trained. Texts are held out by file, not by hash.
 Try it: `pytest tests/data/test_handwritten.py`.
 """
 
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..files import read_rows
-from .filling import Style, fill
+from ..mixture import Mixture
+from .filling import Style, fill, of_length
 
 
-__all__ = ["HELD_OUT", "Drawn", "Handwritten", "draw", "read_texts", "texts_by"]
+__all__ = ["HELD_OUT", "Handwritten", "draw", "read_texts", "texts_by"]
 
 _FOLDER = Path(__file__).parent / "by_hand"
 # Authors of whom no text is trained: those whose texts fit `confidence`, and those whose texts measure the outcome.
@@ -53,26 +54,7 @@ class Handwritten(NamedTuple):
     operator: str
     order: str
     constraints: frozenset[str]
-    kind: str
     bare: bool
-
-
-class Drawn(NamedTuple):
-    """A filled text.
-
-    Attributes:
-        text: The text.
-        operator: A symbol, or "none".
-        operands: Canonical numbers in the calculator's order; None without an operator.
-        spans: (start, end) characters of each operand in the text, in the same order.
-        kind: The kind of the text.
-    """
-
-    text: str
-    operator: str
-    operands: tuple[str, str] | None
-    spans: tuple[tuple[int, int], ...]
-    kind: str
 
 
 def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, ...]:
@@ -123,27 +105,20 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     if operator != "none":
         text = _TOUCHING.sub(" ", text)
     bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
-    return Handwritten(text, str(operator), str(order), frozenset(constraints), str(row.get("kind", "")), bare)
+    return Handwritten(text, str(operator), str(order), frozenset(constraints), bare)
 
 
 def draw(
-    texts: Sequence[Handwritten],
-    rng: random.Random,
-    *,
-    max_digits: int = 6,
-    longest: int = 20,
-    separators: float = 0.2,
-    spelled_signs: float = 0.5,
-) -> Drawn:
-    """One of the texts, filled.
+    texts: Sequence[Handwritten], rng: random.Random, mixture: Mixture, max_digits: int, longest: int
+) -> tuple[str, str, tuple[str, str] | None]:
+    """One of the texts, filled, with its operator and its canonical operands in the calculator's order.
 
     Args:
         texts: The texts, each drawn equally often; see `read_texts`.
         rng: The row's generator.
+        mixture: Its `separators` and `spelled_signs` decide how numbers are written.
         max_digits: Length of the longest number, where a text does not want small ones, in nine texts of ten.
         longest: In the tenth.
-        separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
-        spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
     """
     chosen = rng.choice(texts)
     most = longest if rng.random() < _LONG else max_digits
@@ -156,13 +131,10 @@ def draw(
     elif decoration < _NEGATIVE + _MONEY + _UNIT:
         template = _measured(chosen, f"{{}} {rng.choice(_UNITS)}")
     values = {slot: str(number) for slot, number in numbers.items()}
-    style = Style.drawn(template, 0.0 if "year" in chosen.constraints else separators, spelled_signs, rng)
-    filled = fill(template, values, style, rng)
-    if chosen.operator == "none":
-        return Drawn(filled.text, "none", None, (), chosen.kind)
-    first, second = chosen.order[0], chosen.order[1]
-    spans = (filled.spans[first], filled.spans[second])
-    return Drawn(filled.text, chosen.operator, (values[first], values[second]), spans, chosen.kind)
+    separators = 0.0 if "year" in chosen.constraints else mixture.separators
+    text = fill(template, values, Style.drawn(template, separators, mixture.spelled_signs, rng), rng)
+    operands = None if chosen.operator == "none" else (values[chosen.order[0]], values[chosen.order[1]])
+    return text, chosen.operator, operands
 
 
 def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -> dict[str, int]:
@@ -173,10 +145,10 @@ def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -
         else:
             length = rng.randint(1, max_digits)
             lengths = [length] * 4 if rng.random() < 0.5 else [rng.randint(1, max_digits) for _ in range(4)]
-            drawn = [_of_length(digits, rng) for digits in lengths]
+            drawn = [of_length(digits, rng) for digits in lengths]
         b, a = sorted(drawn[:2]) if constraints & {"a>b", "b>a"} else (drawn[1], drawn[0])
         if constraints & {"b|a", "a|b"}:  # a becomes a multiple of b, which has any length up to that of a
-            b = min(_of_length(rng.randint(1, len(str(a))), rng), a)
+            b = min(of_length(rng.randint(1, len(str(a))), rng), a)
             a -= a % b
         if constraints & {"b>a", "a|b"}:
             a, b = b, a
@@ -184,11 +156,6 @@ def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -
             a != b or not constraints & {"a>b", "b>a"}
         ):
             return dict(zip("abcd", (a, b, *drawn[2:]), strict=True))
-
-
-def _of_length(digits: int, rng: random.Random) -> int:
-    """A positive number of so many digits."""
-    return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
 def _signed(numbers: dict[str, int], constraints: frozenset[str], rng: random.Random) -> dict[str, int]:

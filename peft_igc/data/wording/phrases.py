@@ -5,16 +5,15 @@ line such as `(Add|Sum up) {a} and {b}(.|, please.)` is a *family*; each choice 
 `{a}` is a field that is filled later. A fixed hash of the complete template decides which part it belongs to, so the
 split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation, spaces and the choice
 of the sign for "times": no held-out template is a trained one with another full stop. Plain brackets must not contain
-alternatives. Try it:
-`python -c "from peft_igc.data.wording.phrases import expand; print(*expand('(Add|Sum up) {a} and {b}.'), sep='\\n')"`.
+alternatives.
+Try it: `pytest tests/data/test_wording.py -k split`.
 """
 
-import enum
 import functools
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,15 +23,11 @@ __all__ = [
     "OPERATOR_WORDS",
     "TEXTS",
     "UNABLE",
-    "Draft",
-    "Part",
-    "Parts",
+    "Text",
     "choose",
     "drawn",
-    "expand",
     "is_held_out",
     "line_of",
-    "part_of",
     "pools",
     "words",
 ]
@@ -52,28 +47,20 @@ _IGNORED = re.compile(r"[\s.?:!,;'\"_]")
 _HELD_OUT = 6  # one template in 6
 
 
-class Draft(NamedTuple):
-    """A complete template whose fields are still open.
+class Text(NamedTuple):
+    """A drawn text, or a template of one, whose fields are still open.
 
     Attributes:
-        template: The text.
-        completion: A template of an answer, for a text that asks for no calculation.
+        text: The text.
+        completion: Its completion, for a text that asks for no supported calculation.
         kind: The kind of such a text.
+        thing: The counted things, if the answer may name them.
     """
 
-    template: str
+    text: str
     completion: str = UNABLE
     kind: str = ""
-
-
-class Part(enum.Enum):
-    """The use of a template."""
-
-    TRAINED = "trained"
-    HELD_OUT = "held out"  # other templates of the same lines are trained
-
-
-Parts = frozenset[Part]
+    thing: str | None = None
 
 
 @functools.cache
@@ -113,14 +100,10 @@ _ALWAYS_TRAINED = {_normalized(text) for text in (*BIGBENCH.values(), "What is {
 
 
 def is_held_out(template: str) -> bool:
-    """Whether a complete template is held out: one in six."""
+    """Whether a complete template is held out: one in six, the same ones on every machine."""
     text = _normalized(template)
-    return text not in _ALWAYS_TRAINED and _hashed(text) % _HELD_OUT == 0
-
-
-def part_of(template: str) -> Part:
-    """The part of a template."""
-    return Part.HELD_OUT if is_held_out(template) else Part.TRAINED
+    hashed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    return text not in _ALWAYS_TRAINED and hashed % _HELD_OUT == 0
 
 
 def choose(line: str, rng: random.Random) -> str:
@@ -130,28 +113,14 @@ def choose(line: str, rng: random.Random) -> str:
     return line
 
 
-def expand(line: str) -> Iterator[str]:
-    """All templates of a family; some may occur twice."""
-    match = _CHOICE.search(line)
-    if match is None:
-        yield line
-        return
-    for alternative in match[1].split("|"):
-        yield from expand(line[: match.start()] + alternative + line[match.end() :])
-
-
-def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
+def line_of(lines: Sequence[str], rng: random.Random) -> Text:
     """A template of one of these lines."""
-    return Draft(choose(rng.choice(lines), rng))
+    return Text(choose(rng.choice(lines), rng))
 
 
-def drawn(draft: Callable[[], Draft], parts: Parts) -> Draft:
-    """The first of the drafts that belongs to these parts."""
-    while part_of((found := draft()).template) not in parts:
-        pass
+def drawn(draft: Callable[[], Text], held_out: bool | None) -> Text:
+    """The first of the drafts that is held out, or that is not; None: the first one."""
+    found = draft()
+    while held_out not in (None, is_held_out(found.text)):
+        found = draft()
     return found
-
-
-def _hashed(text: str) -> int:
-    """A fixed pseudorandom number of a text, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -11,20 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-__all__ = ["KINDS", "Drawn", "draw"]
+__all__ = ["KINDS", "draw"]
 
 MOST_NUMBERS = 8
 
 _TIMES, _DIVIDE, _MINUS = ("*", "*", "*", "×", "·"), ("/", "/", "÷"), ("-", "-", "-", "\u2212")
 _BRACKETS = (("(", ")"),) * 6 + (("[", "]"), ("{", "}"))
 _LEVELS = {"+": 0, "-": 0, "*": 1, "/": 1, "of": 1, "negative": 2, "^": 3, "%": 4, "number": 5}
-
-
-class Drawn(NamedTuple):
-    """An expression: as a text shows it, and in plain symbols."""
-
-    text: str
-    expression: str
 
 
 class Tree(NamedTuple):
@@ -35,8 +28,8 @@ class Tree(NamedTuple):
     text: str = ""
 
 
-def draw(kind: str, max_digits: int, rng: random.Random) -> Drawn:
-    """An expression of one of the `KINDS`.
+def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
+    """An expression of one of the `KINDS`: as a text shows it, and in plain symbols.
 
     Args:
         kind: What it is about.
@@ -44,8 +37,7 @@ def draw(kind: str, max_digits: int, rng: random.Random) -> Drawn:
         rng: The row's generator.
     """
     tree = KINDS[kind](max_digits, rng)
-    style = _Style.drawn(kind, rng)
-    return Drawn(style.spelled(tree), _Style().spelled(tree))
+    return _Style.drawn(kind, rng).spelled(tree), _Style().spelled(tree)
 
 
 def _integer(max_digits: int, rng: random.Random) -> int:
@@ -248,36 +240,31 @@ class _Style(NamedTuple):
 
     def spelled(self, tree: Tree) -> str:
         """The text of a tree."""
-        return self._part(tree, random.Random(self.seed), (tree,), True)
+        return self._part(tree, random.Random(self.seed))
 
-    def _part(self, node: Tree, rng: random.Random, path: tuple[Tree, ...], at_start: bool) -> str:
-        """The text of a node without brackets of its own; `path`: from the root to it."""
-        if node.kind == "number":
-            return self._number(node.text, path)
+    def _part(self, node: Tree, rng: random.Random, at_start: bool = True, factor: bool = False) -> str:
+        """The text of a node without brackets of its own; `factor`: within the second factor of a product."""
+        if node.kind == "number":  # in money all terms of a sum have the sign of the currency, of a product the first
+            whole, point, places = node.text.partition(".")
+            shown = f"{int(whole):,}" if self.separated and len(whole) > 3 else whole
+            return f"{'' if factor else self.currency}{shown}{point}{places}"
         if node.kind == "negative":
-            return self.minus + self._inner(node.parts[0], 3, rng, path, False)
+            return self.minus + self._inner(node.parts[0], 3, rng, False, factor)
         if node.kind == "%":
-            return self._inner(node.parts[0], 5, rng, path, at_start) + "%"
+            return self._inner(node.parts[0], 5, rng, at_start, factor) + "%"
         level = _LEVELS[node.kind]
         left, right = (level + 1, 2) if node.kind == "^" else (level, level + 1)
-        first = self._inner(node.parts[0], left, rng, path, at_start)
-        second = self._inner(node.parts[1], right, rng, path, False)
+        first = self._inner(node.parts[0], left, rng, at_start, factor)
+        second = self._inner(node.parts[1], right, rng, False, factor or node.kind == "*")
         sign = {"*": self.times, "/": self.divide, "-": self.minus, "^": self.power}.get(node.kind, node.kind)
         gap = " " if node.kind == "of" or sign == "x" else "" if node.kind == "^" and rng.random() < 0.7 else self.gap
         return f"{first}{gap}{sign}{gap}{second}"
 
-    def _inner(self, node: Tree, level: int, rng: random.Random, path: tuple[Tree, ...], at_start: bool) -> str:
+    def _inner(self, node: Tree, level: int, rng: random.Random, at_start: bool, factor: bool) -> str:
         """The text of a part, in brackets if its operator binds less than `level` or its sign follows another one."""
-        text = self._part(node, rng, (*path, node), at_start)
+        text = self._part(node, rng, at_start, factor)
         needed = _LEVELS[node.kind] < level or (node.kind == "negative" and (not self.gap or self.times == "x"))
         wanted = node.kind == "negative" and rng.random() < self.wrapped
         if (node.kind == "negative" and at_start and not wanted and level < 3) or not (needed or wanted):
             return text
         return self.brackets[0] + text + self.brackets[1]
-
-    def _number(self, text: str, path: tuple[Tree, ...]) -> str:
-        """A number; in money all terms of a sum have the sign of the currency, of a product only the first."""
-        whole, point, places = text.partition(".")
-        shown = (f"{int(whole):,}" if self.separated and len(whole) > 3 else whole) + point + places
-        is_factor = any(node.kind == "*" and node.parts[1] is path[at + 1] for at, node in enumerate(path[:-1]))
-        return shown if is_factor else self.currency + shown

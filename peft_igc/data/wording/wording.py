@@ -4,33 +4,26 @@ A *phrasing* is a complete template: a frame with its expression, a request, or 
 draws the trained phrasings. `HELD_OUT` draws the one in six that a hash of the whole template keeps out of training;
 their frames, expressions and stories are trained in other combinations, so they measure generalization to new
 combinations. All other texts are split in the same way (`phrases`); new words are those of authors held out
-(`handwritten`). In: canonical numbers as strings. Out: texts with these numbers in one of several forms. No labels, no
-rows, no tensors. Try it:
-`python -c "import random; from peft_igc.data import Mixture; from peft_igc.data.wording import HELD_OUT;
+(`handwritten`). `FEW` is a small wording of whole templates, which is not split. In: canonical numbers as strings.
+Out: texts with these numbers in one of several forms. No labels, no rows, no tensors.
+Try it: `python -c "import random; from peft_igc.data import Mixture; from peft_igc.data.wording import HELD_OUT;
 print(HELD_OUT.request('+', '2', '3', random.Random(0), Mixture()))"`.
 """
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ..mixture import Mixture
-from . import casual, context, drawing
-from .filling import NUMBERS, Style, fill, fill_look_alike, values_of
+from . import drawing
+from .filling import NUMBERS, Style, casual, derived, draw_date, fill, fill_look_alike, values_of
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, OPERATOR_WORDS, UNABLE, Draft, Part, Parts, drawn, pools, words
+from .phrases import BIGBENCH, UNABLE, Text, drawn, pools, words
 
 
-__all__ = [
-    "HELD_OUT",
-    "TRAINING",
-    "Text",
-    "Wording",
-    "answer",
-    "cue",
-]
+__all__ = ["FEW", "HELD_OUT", "TRAINING", "Wording", "answer", "cue"]
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
@@ -41,45 +34,28 @@ _UNSUPPORTED = dict.fromkeys(drawing.KINDS, 0.14) | {drawing.THREE: 0.55, drawin
 _SILENT = dict(zip(drawing.SILENT_KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 
-class Text(NamedTuple):
-    """A drawn text.
-
-    Attributes:
-        text: The text.
-        completion: Its completion, if it asks for no supported calculation.
-        kind: The kind of such a text: one of `drawing.SILENT_KINDS` or of `drawing.KINDS`.
-        thing: The counted things, if the answer may name them.
-    """
-
-    text: str
-    completion: str = ""
-    kind: str = ""
-    thing: str | None = None
-
-
 @dataclass(frozen=True)
 class Wording:
-    """Draws texts of some parts of all pools.
+    """Draws texts of all pools.
 
     Args:
-        parts: Parts of the requests, and of the texts without a calculation.
-        around: Parts of the texts around them.
+        held_out: Whether the texts are those that are held out, or the trained ones. None: both, between texts that
+            are held out.
         by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
             None: the package's, by the authors that are trained, or by those that are measured.
     """
 
-    parts: Parts
-    around: Parts
+    held_out: bool | None
     by_hand: tuple[Handwritten, ...] | None = None
 
-    operations: ClassVar[tuple[str, ...]] = tuple(OPERATOR_WORDS)
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
+    numbers: ClassVar[int] = len(NUMBERS)  # that a text without a supported calculation may need
     lacks: ClassVar[tuple[str, ...]] = ()  # fractions of a `Mixture` that this wording has no texts for
 
     @property
     def texts(self) -> tuple[Handwritten, ...]:
         """The texts by many hands."""
-        return self.by_hand or texts_by("trained" if Part.TRAINED in self.parts else "measured")
+        return self.by_hand or texts_by("measured" if self.held_out else "trained")
 
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, mixture: Mixture, bigbench: bool = False
@@ -97,25 +73,12 @@ class Wording:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
-        draft = drawn(lambda: drawing.supported(operator, countable, rng), self.parts)
+        draft = drawn(lambda: drawing.supported(operator, countable, rng), self.held_out)
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
-        counted = thing if "ow many {thing}" in draft.template else None
-        return Text(_filled(draft.template, fields, rng, mixture), thing=counted)
-
-    def without_calculation(
-        self, kind: str, draw_number: Callable[[], str], rng: random.Random, mixture: Mixture
-    ) -> Text:
-        """A text with no calculation that the calculator supports.
-
-        Args:
-            kind: `"none"`: no calculation is asked for; `"unsupported"`: another calculation is.
-            draw_number: Draws a canonical number that is not negative.
-            rng, mixture: As in `request`; numbers are `negative` in a fraction of the texts.
-        """
-        numbers = [draw_number() for _ in NUMBERS]
-        return (self.plain_text if kind == "none" else self.unsupported_request)(numbers, rng, mixture)
+        counted = thing if "ow many {thing}" in draft.text else None
+        return Text(_filled(draft.text, fields, rng, mixture), thing=counted)
 
     def unsupported_request(
         self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
@@ -124,11 +87,11 @@ class Wording:
 
         Args:
             numbers: Five canonical numbers that are not negative; the text uses as many as it needs.
-            rng, mixture: As in `without_calculation`.
+            rng, mixture: As in `request`; numbers are `negative` in a fraction of the texts.
             kind: One of `drawing.KINDS` or `drawing.OTHER`. None: any.
         """
         wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
-        template = drawn(lambda: drawing.unsupported(wanted, rng), self.parts).template
+        template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
@@ -140,21 +103,21 @@ class Wording:
     ) -> Text:
         """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`."""
 
-        def draft() -> Draft:
+        def draft() -> Text:
             wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
             return drawing.silent(wanted, rng)._replace(kind=wanted)
 
-        found = drawn(draft, self.parts)
+        found = drawn(draft, self.held_out)
         if found.kind == "prose" and rng.random() < 0.5:
-            sentences = (context.sentence(self.parts, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
+            sentences = (drawing.sentence(self.held_out, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
             return Text(" ".join(sentences), UNABLE, found.kind)
         completion = found.completion
         if found.kind == "stories":
             numbers = _larger_first(numbers)
-        if set(_FIELD.findall(found.template + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
+        if set(_FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
             numbers = _some_negative(numbers, rng)
         values = values_of(numbers, rng)
-        return Text(_filled(found.template, values, rng, mixture), completion.format(**values), found.kind)
+        return Text(_filled(found.text, values, rng, mixture), completion.format(**values), found.kind)
 
     def expression(self, symbols: str, rng: random.Random) -> str:
         """An expression in symbols, bare or in a frame that makes a template of these parts with it.
@@ -166,35 +129,31 @@ class Wording:
         names = iter(_FIELDS)
         shape = _LITERAL.sub(lambda _: f"{{{next(names)}}}", symbols)  # as the pools have it: `({a} + {b}) * {c}`
 
-        def draft() -> Draft:
+        def draft() -> Text:
             frame = drawing.frame(rng)
-            return Draft(frame.template.replace("{x}", shape), completion=frame.template)
+            return Text(frame.text.replace("{x}", shape), completion=frame.text)
 
-        return drawn(draft, self.parts).completion.replace("{x}", symbols)
+        return drawn(draft, self.held_out).completion.replace("{x}", symbols)
 
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
-        draft = drawn(lambda: drawing.look_alike(rng), self.parts)
-        return Text(fill_look_alike(draft.template, rng), UNABLE, draft.kind)
-
-    def surround(self, text: str, rng: random.Random) -> str:
-        """The text with a greeting, sentences or a list number before it, or with sentences after it."""
-        return context.surround(text, self.around, rng)
+        draft = drawn(lambda: drawing.look_alike(rng), self.held_out)
+        return Text(fill_look_alike(draft.text, rng), UNABLE, draft.kind)
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return context.system(self.around, rng)
+        return drawing.system(self.held_out is not False, rng)
 
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual.casual(text, rng)
+            return casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows with other text around it."""
         if rng.random() < mixture.contexts:
-            return context.surround(text, self.around, rng)
+            return drawing.surround(text, self.held_out is not False, rng)
         return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
@@ -229,8 +188,56 @@ def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
 def _filled(template: str, values: Mapping[str, str], rng: random.Random, mixture: Mixture) -> str:
     """A filled template, with its numbers in the forms of the mixture."""
     style = Style.drawn(template, mixture.separators, mixture.spelled_signs, rng)
-    return fill(template, values, style, rng).text
+    return fill(template, values, style, rng)
 
 
-TRAINING = Wording(frozenset({Part.TRAINED}), frozenset({Part.TRAINED}))
-HELD_OUT = Wording(frozenset({Part.HELD_OUT}), frozenset({Part.HELD_OUT}))
+class _Few(Wording):
+    """A few dozen templates of each operation, without alternatives, for the demonstration of the hidden interface.
+
+    Stories (templates with a `{name}`) suit only counts: no negative operand, and no more is taken away than there is.
+    Numbers are plain digits. It puts nothing around a request and draws nothing for that, and it draws a row's system
+    prompt last: the recorded runs of the hidden interface trained on rows drawn in this order.
+    """
+
+    system_first = False
+    numbers = 3
+    lacks = (
+        *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
+        *("casual", "by_hand"),
+    )
+
+    def system(self, rng: random.Random) -> str:
+        return rng.choice(pools("few")["systems"])
+
+    def request(
+        self, operator: str, a: str, b: str, rng: random.Random, mixture: Mixture, bigbench: bool = False
+    ) -> Text:
+        if bigbench:
+            return Text(BIGBENCH[operator].format(a=a, b=b))
+        templates, first, second = pools("few")["requests"][operator], int(a), int(b)
+        if min(first, second) < 0 or (operator == "-" and first < second):
+            templates = [text for text in templates if "{name}" not in text]
+        template, name, thing = rng.choice(templates), rng.choice(words("few names")), rng.choice(words("few things"))
+        return Text(template.format(a=a, b=b, name=name, thing=thing))
+
+    def plain_text(
+        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
+    ) -> Text:
+        said = rng.choices(words("words"), k=rng.randint(2, 6))
+        name, other = rng.sample(words("few names"), 2)
+        values = dict(zip("abc", numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+        values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
+        values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
+        prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
+        return Text(prompt.format(**values), completion.format(**values))
+
+    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
+        return text
+
+    def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
+        return False
+
+
+TRAINING = Wording(held_out=False)
+HELD_OUT = Wording(held_out=True)
+FEW = _Few(held_out=None)

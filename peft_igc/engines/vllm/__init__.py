@@ -1,13 +1,13 @@
 """The plugin of vLLM: `vllm serve MODEL --additional-config '{"igc": {"adapter": DIR_OR_HUB_ID}}'`.
 
-* `attach`: adds the calculator to a model that vLLM has made.
+* `attach`: adds the calculator to a model that vLLM has made; `required`: refuses to run without one.
 * `checks`: refuses what it cannot serve, before weights are loaded; `adapter`: loads what is served.
-* `ops`: the custom operators inside of the model.
+* `ops`: the custom operator inside of the model.
 * `calculator`: one forward pass; `records`: what is kept of each token, in vLLM's KV cache.
 * `client`: what a client sees: `/igc/steps` and `/igc/metrics`.
 
-Nothing of vLLM is imported before `register` or `endpoint` is called. Start with `attach`.
-Try it: `make test-vllm`
+Nothing but this file is imported before `register` or `endpoint` is called: vLLM goes on without a plugin that cannot
+be imported, but not without one that cannot be called. Start with `attach`. Try it: `make test-vllm`
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ __all__ = ["endpoint", "register"]
 
 
 def register() -> None:
-    """Entry point of the group `vllm.general_plugins`; vLLM calls it in every process, maybe several times."""
-    from .attach import install
+    """Entry point of the group `vllm.general_plugins`; vLLM calls it in every process, maybe several times.
 
+    Raises:
+        ImportError: if it does not run with this version of vLLM.
+    """
+    try:
+        from .attach import install
+    except ImportError as error:
+        raise ImportError(
+            f"The calculator does not run in this environment ({error}). Install `vllm==0.32.*` and `peft-igc[vllm]`, "
+            "or leave `igc` out of `VLLM_PLUGINS` to serve without it."
+        ) from error
     install()
 
 

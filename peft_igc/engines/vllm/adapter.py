@@ -1,72 +1,43 @@
-"""Loads the adapter that an engine serves: its config, its two mappings, and the LoRA that was trained with it.
+"""Loads the adapter that an engine serves.
 
 In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as PEFT loads them. Whether it suits the
-engine is in `checks`. Try it: `pytest tests/engines/test_lora.py`, `make test-vllm`
+engine is in `checks`. Try it: `pytest tests/engines/test_checks.py`, `make test-vllm`
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub import snapshot_download
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors.torch import load_file
 
-from ...inference.loading import check_adapter_folder, find_adapter, is_hub_id, read_config
-from ...tuner.build import make_mappings
+from ...inference.loading import TINY, find_adapter, is_hub_id, read_config
+from ...tuner.adapter import Adapter, make_mappings
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
-from ...tuner.saving.companions import companions_in
-from ..lora import Updates, updates_of
 
 
-__all__ = ["Adapter", "load"]
+__all__ = ["load", "load_config"]
 
 
-class Adapter(NamedTuple):
-    """What is served.
-
-    Attributes:
-        folder: where it is.
-        config: its config.
-        reader, writer: its input and its output mapping.
-        lora: what the LoRA that was trained with it adds to the weights of the base.
-    """
-
-    folder: Path
-    config: IGCConfig
-    reader: Any
-    writer: Any
-    lora: Updates
-
-
-def find(source: str) -> Path:
-    """The folder of an adapter.
+def load_config(source: str) -> IGCConfig:
+    """The config of the adapter in a folder, or of that name on the hub.
 
     Raises:
         FileNotFoundError: if there is none.
+        ValueError: if it is one of another method.
     """
-    folder = find_adapter(source)
-    if not folder.exists() and is_hub_id(source):
+    if source != TINY and not Path(source).expanduser().exists() and is_hub_id(source):
         try:
-            folder = Path(snapshot_download(source))
+            source = snapshot_download(source)
         except OSError as error:  # no such repository, or no network
             raise FileNotFoundError(
                 f"The adapter `{source}` is no folder, and was not found on the hub ({error}). Check the name."
             ) from error
-    check_adapter_folder(folder)
-    return folder
-
-
-def load_config(folder: Path) -> IGCConfig:
-    """The config of an adapter.
-
-    Raises:
-        ValueError: if it is one of another method.
-    """
+    folder = find_adapter(source)
     config = read_config(folder)
     if not isinstance(config, IGCConfig):
         raise ValueError(
@@ -76,12 +47,13 @@ def load_config(folder: Path) -> IGCConfig:
     return config
 
 
-def load(folder: Path, config: IGCConfig, hidden_size: int, embedding_size: int) -> Adapter:
-    """The adapter in a folder, on the device and of the default dtype that torch has been given.
+def load(config: IGCConfig, hidden_size: int) -> Adapter:
+    """The adapter with a config, on the device and of the default dtype that torch has been given.
 
     Raises:
         ValueError: if its weights are for another base.
     """
+    folder = Path(str(config.loaded_from))
     weights: dict[str, dict[str, torch.Tensor]] = {}
     for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
         match = FILE_KEY.search(key)
@@ -93,8 +65,8 @@ def load(folder: Path, config: IGCConfig, hidden_size: int, embedding_size: int)
             f"The adapter in `{folder}` is for a base model of hidden size {trained}, but this one has {hidden_size}. "
             f"Serve the base that it was trained on, `{config.base_model_name_or_path}`."
         )
-    mappings = make_mappings(config, hidden_size, SimpleNamespace(embedding_dim=embedding_size))  # type: ignore[arg-type]
+    mappings = make_mappings(config, hidden_size, SimpleNamespace(embedding_dim=hidden_size))  # type: ignore[arg-type]
     for mapping, name in zip(mappings, ("igc_input_mapping", "igc_output_mapping"), strict=True):
         mapping.load_state_dict(weights[name])
         mapping.requires_grad_(False).eval()
-    return Adapter(folder, config, *mappings, updates_of(companions_in(folder)))
+    return Adapter("default", str(folder), config, *mappings, None)

@@ -9,6 +9,7 @@ Try it: `make test-vllm`
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,19 +17,24 @@ from torch import nn
 from transformers import AutoTokenizer
 from vllm.logger import init_logger
 from vllm.model_executor.model_loader.base_loader import BaseModelLoader
+from vllm.utils.torch_utils import set_default_torch_dtype
 from vllm.v1.worker.worker_base import WorkerBase
 
-from ..lora import added
+from ...tuner.adapter import Adapter
+from ...tuner.saving.companions import companions_in
+from ..lora import Updates, added, updates_of
 from . import ops
-from .adapter import find, load, load_config
+from .adapter import load, load_config
 from .calculator import Calculator
-from .checks import check_adapter, check_engine, check_layers, check_tokenizer, setting_of
+from .checks import Setting, cannot_attach, check_adapter, check_engine, check_tokenizer
 from .records import RecordLayer
 
 
-__all__ = ["install"]
+__all__ = ["REQUIRED", "install"]
 
 logger = init_logger(f"vllm.{__name__}")  # vLLM shows its own loggers only
+
+REQUIRED = "peft_igc.engines.vllm.required.Calculator"  # with this `--worker-extension-cls` no engine runs without one
 
 
 def install() -> None:
@@ -38,24 +44,19 @@ def install() -> None:
         return
 
     def create_model(self: Any, vllm_config: Any, model_config: Any, prefix: str = "") -> nn.Module:
-        source = setting_of(vllm_config) if model_config is vllm_config.model_config else None  # no draft model
-        if source is None:
+        if model_config is not vllm_config.model_config:  # a draft model
             return original(self, vllm_config, model_config, prefix)
-        check_engine(vllm_config)
-        folder = find(source)
-        config = load_config(folder)
-        text = model_config.hf_text_config
-        check_adapter(config, text.num_hidden_layers)
-        if not model_config.skip_tokenizer_init:
-            check_tokenizer(config, AutoTokenizer.from_pretrained(model_config.tokenizer))
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float32)
-        try:
-            adapter = load(folder, config, text.hidden_size, text.hidden_size)
-        finally:
-            torch.set_default_dtype(before)
+        setting = Setting.of(vllm_config)
+        if setting is None:
+            if vllm_config.parallel_config.worker_extension_cls == REQUIRED:
+                raise ValueError('`additional_config` names no adapter. Pass `{"igc": {"adapter": DIR_OR_HUB_ID}}`.')
+            return original(self, vllm_config, model_config, prefix)
+        adapter = _checked(setting, vllm_config)
+        lora = updates_of(companions_in(Path(adapter.key)))
         model = original(self, vllm_config, model_config, prefix)
-        _attach(model, adapter, vllm_config)
+        _attach(model, adapter, setting, vllm_config)
+        if lora:
+            _merge(model, lora)
         return model
 
     create_model._igc = True  # type: ignore[attr-defined]
@@ -64,42 +65,59 @@ def install() -> None:
 
 
 def _report(worker: Any, last: int) -> dict[str, Any]:
-    """The steps of a worker, `Calculator.report`."""
+    """The steps of a worker, `Calculator.report`; empty without a calculator."""
     layers = worker.vllm_config.compilation_config.static_forward_context.values()
     found = next((layer for layer in layers if isinstance(layer, RecordLayer)), None)
     return {} if found is None else found.calculator.report(last)
 
 
-def _attach(model: Any, adapter: Any, vllm_config: Any) -> None:
-    """Puts the operators into a model, and the records into its KV cache."""
+def _checked(setting: Setting, vllm_config: Any) -> Adapter:
+    """The adapter, if it suits the engine; no weights of the base are loaded yet."""
+    model_config = vllm_config.model_config
+    check_engine(vllm_config)
+    config, text = load_config(setting.adapter), model_config.hf_text_config
+    check_adapter(config, text.num_hidden_layers)
+    if not model_config.skip_tokenizer_init:
+        check_tokenizer(config, AutoTokenizer.from_pretrained(model_config.tokenizer))
+    with set_default_torch_dtype(torch.float32):
+        return load(config, text.hidden_size)
+
+
+def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) -> None:
+    """Puts the operator into a model, and the records into its KV cache."""
     config, compilation = adapter.config, vllm_config.compilation_config
     layers = _decoder_layers(model, vllm_config.model_config.hf_text_config.num_hidden_layers)
     parameters = [*inspect.signature(type(layers[0]).forward).parameters]
-    check_layers(layers, parameters)
+    if "hidden_states" not in parameters:
+        raise cannot_attach(f"The decoder layers (`{type(layers[0]).__name__}`) have no argument `hidden_states`")
     dtype = vllm_config.model_config.dtype
-    records = RecordLayer(config.reading_dim, dtype if dtype.itemsize == 2 else torch.bfloat16)
+    records = RecordLayer(config.reading_dim * setting.reading, dtype if dtype.itemsize == 2 else torch.bfloat16)
     # One integer is allowed in the name of a layer with a cache, an index that no other one has.
     name = f"igc.layers.{len(layers)}"
     records.calculator = Calculator(adapter, records, name, model, vllm_config)
     compilation.static_forward_context[name] = records
-    if compilation.splitting_ops:  # CUDA graphs are captured between the operators
-        compilation.splitting_ops += [one for one in ops.NAMES if one not in compilation.splitting_ops]
-    _call_with_input(layers[0], parameters.index("hidden_states") - 1, name)
-    for index in sorted({*config.layers_read, config.layer}):
+    if compilation.splitting_ops and ops.NAME not in compilation.splitting_ops:
+        compilation.splitting_ops.append(ops.NAME)  # CUDA graphs are captured between the operators
+    if setting.reading:
+        _call_with_input(layers[0], parameters.index("hidden_states") - 1, name)
+    for index in sorted({*config.layers_read, config.layer} if setting.reading else {config.layer}):
         _call_with_output(layers[index], index, name)
     model.requires_raw_input_tokens = True  # ids, also where the model is given embeddings
     model.register_forward_pre_hook(records.calculator.begin, with_kwargs=True)
-    if adapter.lora:
-        load_weights = model.load_weights
-        model.load_weights = lambda weights: load_weights(added(adapter.lora, weights))
     logger.info(
-        "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache%s.",
-        adapter.folder,
-        ", ".join(map(str, config.layers_read)),
+        "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache.",
+        config.loaded_from,
+        ", ".join(map(str, config.layers_read)) if setting.reading else "none",
         config.layer,
         records.size,
-        f"; a LoRA is merged into {len(adapter.lora)} weights" if adapter.lora else "",
     )
+
+
+def _merge(model: Any, lora: Updates) -> None:
+    """Adds a LoRA to the weights that the model will load."""
+    load_weights = model.load_weights
+    model.load_weights = lambda weights: load_weights(added(lora, weights))
+    logger.info("IGC: a LoRA is merged into %d weights.", len(lora))
 
 
 def _decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
@@ -108,38 +126,33 @@ def _decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
         for child in owner.children():
             if isinstance(child, nn.ModuleList) and len(child) == count and hasattr(owner, "embed_input_ids"):
                 return child
-    raise ValueError(
-        f"`{type(model).__name__}` has no list of {count} decoder layers, so the calculator cannot be attached. Serve "
-        "the model with transformers."
-    )
+    raise cannot_attach(f"`{type(model).__name__}` has no list of {count} decoder layers")
 
 
 def _call_with_input(layer: nn.Module, place: int, name: str) -> None:
-    """Has a layer call `igc_input` first; its hidden states are the argument number `place`."""
+    """Has a layer call the operator first; its hidden states are the argument number `place`."""
     cls: Any = type(layer)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        torch.ops.vllm.igc_input(args[place] if place < len(args) else kwargs["hidden_states"], name)
+        hidden = args[place] if place < len(args) else kwargs["hidden_states"]
+        torch.ops.vllm.igc_layer(hidden, None, ops.INPUT, name)
         return cls.forward(self, *args, **kwargs)
 
     layer.__class__ = type(cls.__name__, (cls,), {"forward": forward})
 
 
 def _call_with_output(layer: nn.Module, index: int, name: str) -> None:
-    """Has a layer call `igc_output` last; the layer returns h, or a tuple whose sum is h (None counts as 0)."""
+    """Has a layer call the operator last; the layer returns h, or a tuple whose sum is h (None counts as 0)."""
     cls: Any = type(layer)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         output = cls.forward(self, *args, **kwargs)
-        if isinstance(output, torch.Tensor):
-            torch.ops.vllm.igc_output(output, None, index, name)
-        elif isinstance(output, tuple) and len(output) == 2:
-            torch.ops.vllm.igc_output(output[0], output[1], index, name)
-        else:
-            raise ValueError(
-                f"The decoder layers of this model (`{cls.__name__}`) return neither hidden states nor these with a "
-                "residual, so the calculator cannot be attached. Serve the model with transformers."
+        parts = output if isinstance(output, tuple) else (output, None)
+        if len(parts) != 2:
+            raise cannot_attach(
+                f"The decoder layers (`{cls.__name__}`) return neither hidden states nor these with a residual"
             )
+        torch.ops.vllm.igc_layer(parts[0], parts[1], index, name)
         return output
 
     layer.__class__ = type(cls.__name__, (cls,), {"forward": forward})

@@ -5,39 +5,53 @@ In: vLLM's config and the adapter's. Out: nothing, or a ValueError. Try it: `mak
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...text.vocabulary import Vocabulary
 from ...tuner.anchors import Rules
 from ...tuner.config import IGCConfig
+from ..texts import check
 
 
-__all__ = ["check_adapter", "check_engine", "check_layers", "check_tokenizer", "setting_of"]
+__all__ = ["Setting", "cannot_attach", "check_adapter", "check_engine", "check_tokenizer"]
 
 
-def setting_of(vllm_config: Any) -> str | None:
-    """The adapter that the user has named; None if the engine runs without a calculator.
+class Setting(NamedTuple):
+    """What the user has set.
 
-    Raises:
-        ValueError: if the setting is of another form.
+    Attributes:
+        adapter: a folder or hub id.
+        reading: whether the network reads what a text does not say in symbols; else nothing is stored for it.
     """
-    given = (vllm_config.additional_config or {}).get("igc")
-    if given is None:
-        return None
-    if not isinstance(given, dict) or set(given) != {"adapter"} or not isinstance(given["adapter"], str):
-        raise ValueError(
-            f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`.'
-        )
-    return given["adapter"]
+
+    adapter: str
+    reading: bool = True
+
+    @classmethod
+    def of(cls, vllm_config: Any) -> Setting | None:
+        """That of an engine; None if it runs without a calculator.
+
+        Raises:
+            ValueError: if the setting is of another form.
+        """
+        given = (vllm_config.additional_config or {}).get("igc")
+        if given is None:
+            return None
+        is_named = isinstance(given, dict) and isinstance(given.get("adapter"), str)
+        if not is_named or set(given) - set(cls._fields) or not isinstance(given.get("reading", True), bool):
+            raise ValueError(
+                f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`, and '
+                '`"reading": false` there to calculate expressions in symbols only.'
+            )
+        return cls(**given)
 
 
 def check_engine(vllm_config: Any) -> None:
     """Refuses ways of running a model in which the calculator would not see every token, or not all of its state."""
-    parallel, passes = vllm_config.parallel_config, vllm_config.compilation_config.pass_config
+    parallel = vllm_config.parallel_config
     refused = {
         "pipeline parallelism (`--pipeline-parallel-size`)": parallel.pipeline_parallel_size > 1,
         "context parallelism": parallel.decode_context_parallel_size > 1 or parallel.prefill_context_parallel_size > 1,
-        "sequence parallelism (`enable_sp`)": bool(getattr(passes, "enable_sp", False)),  # gone in 0.32
         "dual batch overlap (`--enable-dbo`)": bool(parallel.enable_dbo),
         "prompt embeddings (`--enable-prompt-embeds`)": bool(vllm_config.model_config.enable_prompt_embeds),
     }
@@ -48,14 +62,8 @@ def check_engine(vllm_config: Any) -> None:
 
 def check_adapter(config: IGCConfig, num_layers: int) -> None:
     """Refuses adapters whose answers are no function of the tokens up to a position, or that need more than ids."""
+    check(config)
     place = f"The adapter in `{config.loaded_from}`"
-    if config.interface != "tokens":
-        raise ValueError(
-            f"{place} has the hidden interface, which reads and writes digits in the network and keeps the whole text "
-            "of every request for it. Serve it with transformers, or train one with the token interface."
-        )
-    if not config.has_vocabulary:
-        raise ValueError(f"{place} has no vocabulary. Make one with `peft-igc convert DIR --tokenizer NAME_OR_DIR`.")
     rules = Rules.of(config)
     if rules.prompt_end or not rules.sequences:
         raise ValueError(
@@ -81,10 +89,6 @@ def check_tokenizer(config: IGCConfig, tokenizer: Any) -> None:
         )
 
 
-def check_layers(layers: Any, parameters: Any) -> None:
-    """Refuses decoder layers whose input is not known by name."""
-    if "hidden_states" not in parameters:
-        raise ValueError(
-            f"The decoder layers of this model (`{type(layers[0]).__name__}`) have no argument `hidden_states`, so "
-            "the calculator cannot be attached. Serve the model with transformers."
-        )
+def cannot_attach(why: str) -> ValueError:
+    """The refusal of a model that is built in another way."""
+    return ValueError(f"{why}, so the calculator cannot be attached. Serve the model with transformers.")

@@ -19,46 +19,20 @@ from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder
 from vllm.v1.kv_cache_interface import HiddenStateCacheSpec
 
 
-__all__ = ["Kept", "PassMetadata", "RecordLayer", "Seen"]
+__all__ = ["RecordLayer", "Seen"]
 
 WORDS = 16  # bytes of the two integers
 ALIGNED = 16  # a record is a multiple of this many bytes
 
 
-class PassMetadata(NamedTuple):
-    """What vLLM says of a pass.
-
-    Attributes:
-        starts: the first token of each request, and the end of the last one.
-        query_start: [R + 1], the same on the device.
-        seq_lens: [R], tokens of each text, with those of this pass.
-        block_table: [R, blocks].
-        slot_mapping: [N] int64, -1 for padding; attribute names are vLLM's where its connectors read them.
-    """
-
-    starts: list[int]
-    query_start: torch.Tensor
-    seq_lens: torch.Tensor
-    block_table: torch.Tensor
-    slot_mapping: torch.Tensor
-
-
-class _Builder(AttentionMetadataBuilder[PassMetadata]):
+class _Builder(AttentionMetadataBuilder[Any]):
     """Its graph support is vLLM's default, none, so that full CUDA graphs, which replay without the host, are off."""
 
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
 
-    def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> PassMetadata:
-        given, requests = common_attn_metadata, common_attn_metadata.num_reqs
-        starts = given.query_start_loc_cpu[: requests + 1].tolist()
-        return PassMetadata(
-            starts,
-            given.query_start_loc[: requests + 1],
-            given.seq_lens[:requests],
-            given.block_table_tensor,
-            given.slot_mapping[: starts[-1]],
-        )
+    def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
+        return common_attn_metadata  # a `CommonAttentionMetadata` of our group
 
 
 class _Backend(AttentionBackend):
@@ -83,37 +57,36 @@ class Seen(NamedTuple):
     """The tokens of a pass, after their records are written.
 
     Attributes:
-        metadata: of the pass.
-        block, offset: [N] int64, where their records are.
+        starts: the first token of each request, and the end of the last one.
+        table: [R, blocks], the blocks of each request.
+        block, offset: [N] int64, where the records are.
         serial: the serial number of the first of them.
-        facts: [2 N + 2 R] int64, on the way to the host: ids, slots, tokens of each text before this pass, and the
-            serial number of the last of these.
+        facts: [N + 2 R] int64, on the way to the host: ids, tokens of each text before this pass, and the serial
+            number of the last of these.
         arrived: the event after which `facts` are there; None on the CPU.
     """
 
-    metadata: PassMetadata
+    starts: list[int]
+    table: torch.Tensor
     block: torch.Tensor
     offset: torch.Tensor
     serial: int
     facts: torch.Tensor
     arrived: Any
 
-    def on_host(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """`facts`, in their four parts."""
+    def on_host(self) -> tuple[list[int], list[int], list[int]]:
+        """`facts`, in their three parts."""
         if self.arrived is not None:
             self.arrived.synchronize()
-        facts, new = self.facts.tolist(), self.metadata.starts[-1]
-        requests = (len(facts) - 2 * new) // 2
-        parts = (0, new, 2 * new, 2 * new + requests, len(facts))
-        ids, slots, before, serials = (facts[a:b] for a, b in zip(parts, parts[1:], strict=False))
-        return ids, slots, before, serials
+        facts, new, requests = self.facts.tolist(), self.starts[-1], len(self.starts) - 1
+        return facts[:new], facts[new : new + requests], facts[new + requests :]
 
 
 class RecordLayer(AttentionLayerBase):
     """A layer that only keeps records.
 
     Args:
-        dim: d.
+        dim: d, 0 where the network never reads.
         dtype: of the features, two bytes each.
 
     Attributes:
@@ -148,55 +121,39 @@ class RecordLayer(AttentionLayerBase):
         self.kv_cache, rows = kv_cache, kv_cache[:, 0]
         self.block_size = rows.shape[1]
         self.words = rows[..., :WORDS].view(torch.int64)  # [blocks, block size, 2]
-        self.serials = self.words[..., 1]
         self.features = rows[..., WORDS : WORDS + 2 * self.dim].view(self.dtype)  # [blocks, block size, d]
 
     # ---------------------------------------------------------------------------------------- a pass
-    def see(self, metadata: PassMetadata, ids: torch.Tensor) -> Seen:
-        """Writes the records of the tokens `ids` [N] of a pass, and sends to the host what it has to know."""
-        slots, new = metadata.slot_mapping, metadata.starts[-1]
+    def see(self, metadata: Any, ids: torch.Tensor) -> Seen | None:
+        """Writes the records of the tokens `ids` [at least N] of a pass, and sends to the host what it has to know."""
+        requests, table = metadata.num_reqs, metadata.block_table_tensor
+        starts = metadata.query_start_loc_cpu[: requests + 1].tolist()
+        new = starts[-1]
+        if not new or not self.kv_cache.numel():
+            return None
         ids = ids[:new].long()
-        filled = slots.clamp(min=0)  # block 0 belongs to no text
+        filled = metadata.slot_mapping[:new].clamp(min=0)  # -1 for padding: block 0 belongs to no text
         block, offset = filled // self.block_size, filled % self.block_size
         serial, self._next = self._next, self._next + new
         numbers = torch.arange(serial, serial + new, device=ids.device)
         self.words[block, offset] = torch.stack([ids, numbers], 1)
-        before = metadata.seq_lens - metadata.query_start.diff()  # [R]
+        before = metadata.seq_lens[:requests] - metadata.query_start_loc[: requests + 1].diff()  # [R]
         last = before - 1  # -1, of a text that begins, gives the record of another place, which is not looked at
-        pages = metadata.block_table[torch.arange(len(last), device=ids.device), last // self.block_size]
-        known = self.serials[pages, last % self.block_size]
-        facts, arrived = _to_host(torch.cat([ids, slots, before, known]))
-        return Seen(metadata, block, offset, serial, facts, arrived)
+        pages = table[torch.arange(requests, device=ids.device), last // self.block_size]
+        known = self.words[pages, last % self.block_size, 1]
+        facts, arrived = _to_host(torch.cat([ids, before, known]))
+        return Seen(starts, table, block, offset, serial, facts, arrived)
 
-    def texts(self, metadata: PassMetadata, rows: list[int], lengths: list[int]) -> list[list[list[int]]]:
-        """Ids and serial numbers of the first tokens of some requests; a synchronization."""
-        device = metadata.block_table.device
-        place = torch.arange(max(lengths), device=device)
-        pages = metadata.block_table[torch.tensor(rows, device=device)][:, place // self.block_size].long()
-        found = self.words[pages, place % self.block_size].tolist()  # [rows, longest, 2]
-        return [words[:length] for words, length in zip(found, lengths, strict=True)]
+    def ids(self, table: torch.Tensor, rows: list[int], lengths: list[int]) -> list[list[int]]:
+        """Ids of the first tokens of some requests; a synchronization."""
+        place = torch.arange(max(lengths), device=table.device)
+        pages = table[torch.tensor(rows, device=table.device)][:, place // self.block_size].long()
+        found = self.words[pages, place % self.block_size, 0].tolist()
+        return [ids[:length] for ids, length in zip(found, lengths, strict=True)]
 
-
-class Kept:
-    """The compressed tokens of the contexts of n steps, indexed like a tensor [n, places, d].
-
-    Args:
-        layer: has their records.
-        block_table: [n, blocks] of their requests.
-        first: the position of each context's first token.
-    """
-
-    def __init__(self, layer: RecordLayer, block_table: torch.Tensor, first: list[int]) -> None:
-        self.device = block_table.device
-        self._layer, self._table = layer, block_table
-        self._first = torch.tensor(first, device=self.device)
-
-    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """[n, W, d] at rows [n, 1] and places [n, W]."""
-        rows, place = index
-        position = place + self._first[rows]
-        size = self._layer.block_size
-        return self._layer.features[self._table[rows, position // size].long(), position % size]
+    def compressed(self, table: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """The compressed tokens [n, W, d] at positions [n, W] of requests [n, 1]."""
+        return self.features[table[rows, positions // self.block_size].long(), positions % self.block_size]
 
 
 def _to_host(facts: torch.Tensor) -> tuple[torch.Tensor, Any]:

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import copy
 import enum
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from ..vocabulary import PADDING
 
@@ -62,8 +60,6 @@ class Piece(NamedTuple):
 
 
 _OTHER, _UNKNOWN = Piece(), Piece(known=False)
-_keys = itertools.count()
-_made: WeakValueDictionary[str, Speller] = WeakValueDictionary()
 
 
 class Speller:
@@ -79,7 +75,6 @@ class Speller:
         percent: the token of a per cent sign, None if there is none. Percentages are then not written.
 
     Attributes:
-        key: for `of_key`, in this process.
     """
 
     def __init__(
@@ -94,13 +89,6 @@ class Speller:
     ) -> None:
         self.pieces, self.size, self.tokens = pieces, size, tokens
         self.group, self.minus, self.point, self.percent = group, minus, point, percent
-        self.key = str(next(_keys))
-        _made[self.key] = self
-
-    @staticmethod
-    def of_key(key: str) -> Speller:
-        """The speller with a `key`, for operators of compiled graphs, which take no objects."""
-        return _made[key]
 
     def __deepcopy__(self, memo: Any) -> Speller:
         return self

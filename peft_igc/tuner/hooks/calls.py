@@ -8,7 +8,6 @@ Shapes: B rows, T positions of this call, A anchors per row. Try it: `pytest tes
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -18,8 +17,10 @@ from transformers.utils import ModelOutput
 from ...mappings.readings import Targets
 from ..anchors import check_anchors
 from ..call import Call, current_call, current_generation, thread
-from ..outputs import with_fields
+from ..passes import read_early
 from ..state.cache import find_cache
+from .notices import tell_of_bypass
+from .outputs import with_fields
 from .wrapper import Wrapper, active_config, active_layer
 
 
@@ -44,9 +45,9 @@ class CallWrapper(Wrapper):
             _take_arguments(call, args, kwargs)
             output = self.original(*args, **kwargs)
             if call.generation is not None and call.is_logged and call.state is not None:
-                call.generation.log.add(call.state, call.steps, call.event)
+                call.generation.log.add(call.state, call.event)
             if call.ran is None and not torch.compiler.is_compiling():
-                _tell_of_bypass(call)
+                tell_of_bypass(call)
             return _with_report(call, output)
         finally:
             thread.calls.pop()
@@ -130,33 +131,6 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
             )
 
 
-def _tell_of_bypass(call: Call) -> None:
-    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
-
-    Raises:
-        ValueError: if the call has targets.
-    """
-    layer, _ = active_layer(call.model)
-    model: Any = call.model
-    config: Any = model.config.get_text_config(decoder=True)
-    # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
-    if layer is None or layer.layer_index >= config.num_hidden_layers:
-        return
-    if model.training and getattr(config, "layerdrop", 0):
-        return
-    index = layer.layer_index if call.bypassed is None else call.bypassed
-    said = (
-        f"In a call of `{type(model).__name__}` the hooks of decoder layer {index} did not run, "
-        "because something within it calls `layer.forward(...)`, so the calculator is off"
-    )
-    cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
-    if call.targets is not None:
-        raise ValueError(f"{said}, and so the targets train nothing. {cure}")
-    if not layer.is_told:
-        layer.is_told = True
-        warnings.warn(f"{said}. {cure}", stacklevel=4)
-
-
 def _with_report(call: Call, output: Any) -> Any:
     """The model's output, with the loss and metrics if the call has targets."""
     if call.report is None or output is None:
@@ -200,4 +174,4 @@ class CaptureOutput:
             call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
             reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
             if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
-                reader.read_early(name, call)
+                read_early(reader.adapter(name), call)

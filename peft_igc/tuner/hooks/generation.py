@@ -9,25 +9,21 @@ Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 from __future__ import annotations
 
 import importlib
-import logging
-import warnings
 from typing import Any
 
 import torch
 from torch import nn
 
 from ..anchors import check_anchors, last_tokens
-from ..call import Generation, anchors_for_assistant, current_generation, generating, thread
+from ..call import Generation, anchors_for_assistant, generating, thread
 from ..config_values import PROMPT_END
-from ..outputs import extended
-from ..state.cache import find_cache, states_of
-from ..state.text_state import TextState
+from ..state.cache import find_cache
 from ..steps import Generated
+from .notices import tell_of_absence, warn_of_embeddings
+from .outputs import extended
 from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["ContinuousBatchingWrapper", "GenerateWrapper", "PrepareInputsWrapper", "choose_graph"]
 
@@ -39,10 +35,6 @@ class PrepareInputsWrapper(Wrapper):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self.original(*args, **kwargs)
-        generation = current_generation(self.model)
-        if generation is not None and generation.log is not None:
-            _log_compiled_pass(generation, after_reorder=generation.log.beams)
-            generation.log.is_complete = False
         if torch.is_tensor(inputs.get("input_ids")):
             choose_graph(self.model, inputs["input_ids"], find_cache((), inputs))
         return inputs
@@ -51,9 +43,9 @@ class PrepareInputsWrapper(Wrapper):
 def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any) -> None:
     """Chooses, before a compiled decode step on a static KV cache, which of two graphs runs.
 
-    One graph looks for anchors and runs their steps, the other does not. The choice needs the ids on the host, which
-    costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself. Without it a
-    compiled pass takes the graph that looks for anchors, which is slower and never wrong.
+    One graph looks for anchors and runs their steps on the host, the other does not. The choice needs the ids on the
+    host, which costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself.
+    Without it a compiled pass takes the graph that looks for anchors, which is slower and never wrong.
 
     Args:
         model: the model, with or without PEFT around it.
@@ -89,7 +81,7 @@ class GenerateWrapper(Wrapper):
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
         if ids is None:
-            _warn_of_embeddings(self.model)
+            warn_of_embeddings(self.model)
         given = anchors is not None
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
@@ -103,11 +95,10 @@ class GenerateWrapper(Wrapper):
         generation = Generation(self.model, ids, mask, anchors, given, reused)
         layer, name = active_layer(self.model)
         if returned and layer is not None:
-            style = layer.style_of(name)
-            generation.log = StepLog(layer.igc_config[name], style, mask.shape[1], beams=self._beams(kwargs) > 1)
+            generation.log = StepLog(layer.igc_config[name], mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
-        _tell_of_absence(generation)
+        tell_of_absence(generation)
         if thread.observers:
             self._tell(generation, prompt.shape[1], output, kwargs)
         return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
@@ -116,8 +107,6 @@ class GenerateWrapper(Wrapper):
         """The output with the steps of each returned sequence in `igc_steps`, None without an active adapter."""
         if generation.log is None:
             return extended(output, {"igc_steps": None})
-        if not generation.log.beams:  # beam search has reordered the rows since, one cannot tell how
-            _log_compiled_pass(generation)
         start = generation.log.length - self._prompt_columns(generation, width)
         beams = output.beam_indices if generation.log.beams else None
         steps = generation.log.of_sequences(output.sequences, start, self._ends(kwargs), beams)
@@ -175,48 +164,6 @@ class GenerateWrapper(Wrapper):
         """Whether the end of the prompt is an anchor; also if no adapter is active now."""
         config = active_config(self.model)
         return config is None or config.anchors.get(PROMPT_END, False)
-
-
-def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -> None:
-    """Logs the steps of the last forward pass from the KV cache, if that pass ran in a compiled graph."""
-    layer, name = active_layer(generation.model)
-    if generation.log.is_complete or layer is None or generation.cache is None:
-        return
-    state = states_of(generation.cache, layer.layer_index).get(name)
-    if state is not None:
-        generation.log.add(state, state.steps, after_reorder=after_reorder)
-
-
-def _tell_of_absence(generation: Generation) -> None:
-    """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
-
-    The number of steps is known on the host, so nothing is waited for. Without a dynamic KV cache nothing is said.
-    """
-    layer, name = active_layer(generation.model)
-    if layer is None or generation.anchors is not None or generation.cache is None:
-        return
-    config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.anchors.get("inline") or not isinstance(state, TextState) or state.steps.anchors.shape[1]:
-        return
-    if name not in layer.told_of_absence:
-        layer.told_of_absence.add(name)
-        logger.warning(
-            "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
-            "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
-            "add_generation_prompt=True)`.",
-            config.anchors["turns"],
-        )
-
-
-def _warn_of_embeddings(model: nn.Module) -> None:
-    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
-    config = active_config(model)
-    if config is not None and config.interface == "tokens":
-        warnings.warn(
-            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
-            "calculator is off in this prompt. Pass `input_ids`.",
-            stacklevel=3,
-        )
 
 
 class ContinuousBatchingWrapper(Wrapper):

@@ -2,9 +2,8 @@
 
 In: the state of the text and the reading of each forward pass. Out: a `StepRecord` for each step of each returned
 sequence, in the field `igc_steps` of an output of `generate(..., return_dict_in_generate=True)`. Sequences that beam
-search returns are followed back through its `beam_indices`. A decode step that runs in a compiled graph has no Python
-objects: there the log knows status and result, but no expression. Nothing is computed for a `generate` that returns
-tokens alone.
+search returns are followed back through its `beam_indices`. Nothing is computed for a `generate` that returns tokens
+alone.
 
 Shapes: B rows of the forward passes, A anchors per row, n columns of the returned sequences.
 Try it: `pytest tests/tuner/test_step_log.py`
@@ -17,14 +16,10 @@ from typing import NamedTuple
 
 import torch
 
-from ...numbers.calculator import Result
 from ...text.results.row import Row
-from ...text.results.spelling import Style
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
-from ..state.cache import State
-from ..state.text_state import StaticText, Steps
-from ..state.told import rows_of
+from ..state.text_state import Steps, TextState
 from ..steps import Step
 
 
@@ -44,42 +39,28 @@ class StepLog:
 
     Args:
         config: the config of the active adapter.
-        style: how it writes results; None for the hidden interface.
         length: number of columns of the text up to the end of the prompt, those in the KV cache included.
         beams: whether rows are reordered, so that a returned sequence may have passed through several rows.
     """
 
-    def __init__(self, config: IGCConfig, style: Style | None, length: int, beams: bool) -> None:
-        self.config, self.style, self.length, self.beams = config, style, length, beams
-        self.is_complete = True  # whether the last forward pass is logged
-        self._lacks_end = False  # whether the last pass of a sequence was reordered before it could be logged
+    def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:
+        self.config, self.length, self.beams = config, length, beams
         self._passes: list[_Pass] = []
         self._events: list[tuple[int, Step]] = []  # by the token that the pass predicts
 
-    def add(self, state: State, steps: Steps, event: Step | None = None, *, after_reorder: bool = False) -> None:
+    def add(self, state: TextState, event: Step | None = None) -> None:
         """Logs one forward pass.
 
         Args:
             state: the state of the text after this pass.
-            steps: the steps that governed this pass, [B, A].
-            event: what the pass has read; None if it has no anchor with two numbers, or ran in a compiled graph.
-            after_reorder: whether beam search has reordered the rows since the pass.
+            event: what the pass has read; None if it has no anchor with two numbers.
         """
-        assert state.length is not None
-        token = max(int(state.length) - self.length, 0) + after_reorder
-        self._lacks_end |= after_reorder
-        rows: tuple[Row, ...] = ()
-        if isinstance(state, StaticText):  # later passes write into its tensors, and it keeps the latest step only
-            steps = Steps(*(x.clone() for x in steps))
-            rows = () if self.style is None else rows_of(self.style, state, state.length)
-        else:
-            rows = state.rows
-            if not self.beams:
-                self._passes.clear()  # the steps of this pass contain all earlier ones
-        self._passes.append(_Pass(token, steps, rows))
+        token = max(state.length - self.length, 0)
+        if not self.beams:
+            self._passes.clear()  # the steps of this pass contain all earlier ones
+        self._passes.append(_Pass(token, state.steps, state.rows))
         if event is not None:
             self._events.append((token, event))
-        self.is_complete = True
 
     def of_sequences(
         self, sequences: torch.Tensor, start: int, ends: Sequence[int], beams: torch.Tensor | None
@@ -117,8 +98,7 @@ class StepLog:
     def _step(self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int) -> StepRecord:
         """One step as Python values; `last`: position of the last token."""
         one = Steps(*(x[row, index] for x in seen.steps))
-        complete: bool | None = bool(seen.rows) and 0 <= seen.rows[row].completed(int(one.anchors)) < last
-        if self.config.interface != "tokens" or (self._lacks_end and not complete):
-            complete = None
-        outcome = Result(one.digits, one.signs, one.status, one.scale)
-        return record_of(self.config, column, outcome, place, complete)
+        complete = None
+        if self.config.interface == "tokens":
+            complete = 0 <= seen.rows[row].completed(int(one.anchors)) < last
+        return record_of(self.config, column, one.results, place, complete)

@@ -4,7 +4,7 @@
 * `saved_fields`: what the fields of its config mean to this version. `conversion`: adapters of earlier versions.
 * `vocabulary_file`: the texts of the tokens, in the file of the weights.
 * `model_card`: its `README.md`.
-* `trained_with`, `companions`: the adapters that were trained together with a calculator.
+* `companions`: the adapters that were trained together with a calculator.
 * `offloaded`: adapters on bases whose weights are on the disk.
 
 Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors

@@ -7,7 +7,7 @@ itself and others in subfolders of their names, but loads one of them at a time 
     FOLDER/adapter_config.json           the calculator, with `"trained_with": ["low_rank"]`
     FOLDER/low_rank/adapter_config.json  the LoRA
 
-Loading the LoRA alone gives a warning. Try it: `pytest tests/tuner/test_companions.py`
+Try it: `pytest tests/tuner/test_companions.py`
 """
 
 from __future__ import annotations
@@ -25,24 +25,33 @@ from torch import nn
 
 from ..base_model import without_peft
 from ..config import IGCConfig
-from .trained_with import check_entries, entry_of, name_of
+from ..config_values import check_entries, name_of
 
 
 __all__ = [
+    "LOW_RANK",
     "NESTED",
     "active_adapters",
     "companions_in",
     "record_companions",
     "warn_of_absent",
-    "warn_of_calculator",
     "with_companions",
 ]
 
+# Name and folder of the LoRA below a calculator in `peft-igc sft`; PEFT (0.21) warns about the name "lora".
+LOW_RANK = "low_rank"
 # Beginnings of PEFT's (0.21) warnings about several methods in one model, where these are intended.
 NESTED = (
     "You are trying to modify a model with PEFT for a second time",
     "Already found a `peft_config` attribute in the model",
 )
+
+
+def entry_of(name: str, other: str) -> str:
+    """The entry of the adapter `other` in the config of the adapter `name`."""
+    if name == "default":
+        return other
+    return ".." if other == "default" else f"../{other}"
 
 
 def active_adapters(model: nn.Module) -> set[str]:
@@ -87,7 +96,6 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         _check_companion(model, name, folder, source)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
-            warnings.filterwarnings("ignore", "The adapter .* was trained with the calculator")  # it comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
 
@@ -124,28 +132,6 @@ def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
             f"answers are unreliable. Load both with `PeftModel.from_pretrained(base, {folder!r})`.",
             stacklevel=3,
         )
-
-
-def warn_of_calculator(model: PeftModel, name: str, source: Path) -> None:
-    """Warns if an adapter of another method is loaded without the calculator that was trained with it.
-
-    Args:
-        model: the PEFT model of the adapter.
-        name: its name.
-        source: the folder that it was loaded from. Hub ids are not looked at.
-    """
-    if any(isinstance(config, IGCConfig) for config in model.peft_config.values()):
-        return
-    folder = source.resolve()
-    around = (path.parent for parent in (folder, folder.parent) for path in parent.glob(f"*/{CONFIG_NAME}"))
-    for calculator in (folder.parent, *around):
-        if folder in companions_in(calculator):
-            warnings.warn(
-                f"The adapter {name!r} in `{source}` was trained with the calculator in `{calculator}`, which is "
-                f"not loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
-                stacklevel=3,
-            )
-            return
 
 
 def companions_in(folder: Path) -> list[Path]:

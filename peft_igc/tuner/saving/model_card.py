@@ -21,56 +21,16 @@ from typing import Any
 import yaml
 
 from ..base_model import TINY, TINY_FOLDER
-from .trained_with import name_of
+from ..config_values import name_of
 
 
-__all__ = ["QUICK_START", "RECORD", "write_card"]
+__all__ = ["RECORD", "write_card"]
 
-QUICK_START = "## Quick start"
 RECORD = "## Training record"
 _CONFIG = "adapter_config.json"
 _OURS = ("base_model", "library_name", "pipeline_tag", "tags")  # metadata that is written here
 
-_LOAD = """
-The adapter is an Integrated Gated Calculator: `pip install peft-igc`. That package is licensed under Apache-2.0; the
-licence of these weights is chosen by those who trained them.
-
-```python
-import peft_igc  # makes PEFT know the method
-from peft import PeftModel
-{imports}
-{base}
-model = PeftModel.from_pretrained(model, "{adapter}")
-chat = [{{"role": "user", "content": "What is 58 times 36?"}}]
-inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-answer = model.generate(**inputs, max_new_tokens=24)[0, inputs["input_ids"].shape[1] :]
-print(tokenizer.decode(answer, skip_special_tokens=True))
-```
-"""
-_STATUSES = """## Statuses
-
-Each calculation has a status, and only `ok` is written. After any other, the output is that of the base model.
-
-| status | meaning |
-|---|---|
-| `ok` | both operands and the operator were read, and the result fits |
-| `none` | no arithmetic is asked, or the reading is less probable than `confidence` |
-| `overflow` | an operand or the result has too many digits |
-| `undefined` | division by zero, or an operand that is no number |
-| `inexact` | a division with remainder, unless `rounding` gives a result |
-"""
-_SOURCE = """## Source
-
-The method is that of Florian Dietz and Dietrich Klakow:
-
-```bibtex
-@misc{dietz2025igc,
-  title = {{IGC}: Integrating a Gated Calculator into an {LLM} to Solve Arithmetic Tasks Reliably and Efficiently},
-  author = {Florian Dietz and Dietrich Klakow},
-  year = {2025}
-}
-```
-"""
+_TEMPLATE = Path(__file__).with_name("card.md")
 
 
 def write_card(
@@ -101,19 +61,16 @@ def write_card(
     if record is None:
         record = _section(body, RECORD) if own else ""
     name, is_public = _public_name(base)
-    parts = [
-        f"# IGC adapter for {f'`{name}`' if name else 'a causal language model'}",
-        "It reads numbers and an operator, calculates exactly, and writes the result back into the residual stream of "
-        "the base model.",
-        "" if config is None else _settings(config),
-        f"{QUICK_START}\n{_LOAD.format(adapter=adapter, **_base_lines(name, is_public))}".strip(),
-        record,
-        _STATUSES,
-        _versions(),
-        _SOURCE,
-    ]
+    body = _TEMPLATE.read_text(encoding="utf-8").format(
+        base_name=f"`{name}`" if name else "a causal language model",
+        settings="" if config is None else _settings(config),
+        record=record,
+        versions=_versions(),
+        adapter=adapter,
+        **_base_lines(name, is_public),
+    )
     metadata = _metadata(front, name if is_public and name != TINY else None)
-    path.write_text(f"---\n{metadata}---\n\n" + "\n\n".join(p.strip() for p in parts if p) + "\n", encoding="utf-8")
+    path.write_text(f"---\n{metadata}---\n\n" + re.sub(r"\n{3,}", "\n\n", body), encoding="utf-8")
 
 
 def _public_name(base: str | None) -> tuple[str, bool]:

@@ -5,7 +5,7 @@
 * `cache`: one state per adapter on a layer of the KV cache, following its rows and its length.
 
 Imports `numbers` and `text`; outside of the package torch and transformers.
-Start with `TextState` in `text_state`. Try it: `pytest tests/tuner/test_text_state.py tests/tuner/test_state.py`
+Start with `TextState` in `text_state`. Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from .cache import states_of

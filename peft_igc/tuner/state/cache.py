@@ -6,21 +6,22 @@ The attribute is replaced and never changed in place, so a shallow copy of a cac
 
 Nothing is read, calculated or written here; `layer` does that.
 
-Shapes: B rows. Try it: `pytest tests/tuner/test_state.py`
+Shapes: B rows. Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
-from .text_state import StaticText, Steps, TextState
+from .text_state import TextState
 
-
-State = TextState | StaticText
 
 _OPERATIONS = ("reorder_cache", "reset", "get_seq_length")  # a layer without one of these cannot be followed
 
@@ -39,6 +40,11 @@ def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
     return None
 
 
+def is_followed(cache: Cache) -> bool:
+    """Whether the states of any adapter are on a cache."""
+    return any(getattr(type(one), "_igc_following", False) for one in cache.layers)
+
+
 def carrier_index(cache: Cache, layer: int) -> int:
     """Index of the cache layer that carries the states of an adapter on decoder layer `layer`.
 
@@ -50,32 +56,21 @@ def carrier_index(cache: Cache, layer: int) -> int:
         TypeError: if no layer has keys and values, or if the layer lacks a method that must be overridden.
     """
     layers: list[Any] = cache.layers
-    for windowed in (False, True):
-        for distance in range(len(layers) + layer):
-            for index in (layer - distance, layer + distance):
-                if 0 <= index < len(layers) and _has_length(layers[index], windowed):
-                    return _checked(layers[index], index)
-    kinds = ", ".join(sorted({f"`{type(one).__name__}`" for one in layers}))
-    raise TypeError(
-        f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's steps "
-        "could follow. Models without any attention layer need `use_cache=False`."
-    )
-
-
-def _has_length(cache_layer: Any, windowed: bool) -> bool:
-    """Whether a cache layer knows the length of the text, and has a window if that is asked for."""
-    return hasattr(cache_layer, "get_seq_length") and _is_windowed(cache_layer) == windowed
-
-
-def _checked(cache_layer: Any, index: int) -> int:
-    """`index`, if the layer has all methods that must be overridden."""
-    missing = [name for name in _OPERATIONS if not hasattr(cache_layer, name)]
-    if missing:
+    known = [index for index, one in enumerate(layers) if hasattr(one, "get_seq_length")]
+    if not known:
+        kinds = ", ".join(sorted({f"`{type(one).__name__}`" for one in layers}))
         raise TypeError(
-            f"The cache layer `{type(cache_layer).__name__}` has no `{'`, `'.join(missing)}`, so the "
-            "calculator's steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+            f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's "
+            "steps could follow. Models without any attention layer need `use_cache=False`."
         )
-    return index
+    # A form of `min` that `torch.compile` knows (torch 2.13).
+    found = sorted((_is_windowed(layers[index]), abs(index - layer), index) for index in known)[0][2]
+    if missing := [name for name in _OPERATIONS if not hasattr(layers[found], name)]:
+        raise TypeError(
+            f"The cache layer `{type(layers[found]).__name__}` has no `{'`, `'.join(missing)}`, so the calculator's "
+            "steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+        )
+    return found
 
 
 def _is_windowed(cache_layer: Any) -> bool:
@@ -93,9 +88,26 @@ def states_of(cache: Cache, layer: int) -> States:
     cache_layer: Any = cache.layers[index]
     cls = type(cache_layer)
     if not getattr(cls, "_igc_following", False):
-        cache_layer._igc = {}
-        cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+        cache_layer._igc, cache_layer._igc_plan = {}, None
+        _follow(cache_layer, cls)
     return States(cache_layer, counted=index <= layer)
+
+
+@dataclass(eq=False)
+class Plan:
+    """What is known of the next pass of one token on a static cache before it begins (see `graphs`).
+
+    Attributes:
+        name: the adapter.
+        state: the state of the text after the pass.
+        told: what is written, a `writing.Told`; None for nothing.
+        ran: whether the pass has run.
+    """
+
+    name: str
+    state: TextState
+    told: Any
+    ran: bool = False
 
 
 class States:
@@ -107,29 +119,40 @@ class States:
     """
 
     def __init__(self, cache_layer: Any, counted: bool) -> None:
-        self._layer = cache_layer
-        self._counted = counted
+        self._layer, self.counted = cache_layer, counted
 
     def length(self, new: int) -> Any:
         """Tokens in the cache before the `new` ones of this pass: an int, or for a static cache a scalar tensor."""
         length = self._layer.get_seq_length()
-        return length - new if self._counted else length
+        return length - new if self.counted else length
 
-    def get(self, key: str) -> State | None:
+    def get(self, key: str) -> TextState | None:
         """The state under `key`, or None."""
-        return self._layer._igc.get(key)
+        return _settled(self._layer).get(key)
 
-    def set(self, key: str, state: State) -> None:
-        """Stores a state under `key`. A static one is changed in place, and stored once."""
-        if self._layer._igc.get(key) is not state:
-            self._layer._igc = {**self._layer._igc, key: state}
+    def set(self, key: str, state: TextState) -> None:
+        """Stores a state under `key`."""
+        self._layer._igc, self._layer._igc_plan = {**self._layer._igc, key: state}, None
 
-    def empty(self, steps: Steps) -> State:
-        """The state of texts without tokens, of the kind that this cache needs."""
-        capacity = getattr(self._layer, "max_cache_len", None)
-        if capacity is None or _is_windowed(self._layer):
-            return TextState.empty(steps)
-        return StaticText.empty(steps, capacity)
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the next pass, or None."""
+        plan = self._layer._igc_plan
+        return None if plan is None or plan.ran else plan
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """Makes `plan` that of the next pass."""
+        self._layer._igc_plan = plan
+
+    @property
+    def key(self) -> torch.Tensor:
+        """Scalar int64 on the CPU, which names the cache layer to operators of compiled graphs (see `of_key`)."""
+        return self._layer._igc_key
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that a static cache without a window holds; 0 for any other cache."""
+        return 0 if _is_windowed(self._layer) else getattr(self._layer, "max_cache_len", 0)
 
 
 def _following_class(cls: type) -> type:
@@ -141,8 +164,9 @@ def _following_class(cls: type) -> type:
     that the class has are overridden. This can go when transformers lets a cache layer carry further per-row tensors.
     """
 
-    def change(layer: Any, operation: Callable[[State], State]) -> None:
-        layer._igc = {key: operation(state) for key, state in layer._igc.items()}
+    def change(layer: Any, operation: Callable[[TextState], TextState]) -> None:
+        layer._igc = {key: operation(state) for key, state in _settled(layer).items()}
+        layer._igc_plan = None
 
     def reorder_cache(self: Any, beam_idx: torch.Tensor) -> None:
         super(made, self).reorder_cache(beam_idx)  # type: ignore[arg-type]
@@ -164,9 +188,7 @@ def _following_class(cls: type) -> type:
 
     def reset(self: Any) -> None:
         super(made, self).reset()  # type: ignore[arg-type]
-        self._igc = {key: state for key, state in self._igc.items() if isinstance(state, StaticText)}
-        for state in self._igc.values():  # a compiled graph knows their addresses
-            state.reset()
+        self._igc, self._igc_plan = {}, None
 
     def reduce(self: Any) -> Any:
         # For pickle and copy: the class cannot be looked up by its name, which is its parent's.
@@ -182,11 +204,34 @@ def _following_class(cls: type) -> type:
 
 
 _following_classes: dict[type, type] = {}
+_layers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_keys = itertools.count()
+
+
+def layer_of_key(key: int) -> Any:
+    """The cache layer with a `States.key`."""
+    return _layers[key]
+
+
+def _follow(cache_layer: Any, cls: type) -> None:
+    """Gives an object of class `cls` the class of `_following_class`, and a key."""
+    cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+    key = next(_keys)
+    _layers[key] = cache_layer
+    cache_layer._igc_key = torch.tensor(key) if hasattr(cache_layer, "max_cache_len") else None
+
+
+def _settled(cache_layer: Any) -> dict[str, TextState]:
+    """The states on a cache layer, after a pass that had a plan."""
+    plan: Plan | None = cache_layer._igc_plan
+    if plan is not None and plan.ran:
+        cache_layer._igc, cache_layer._igc_plan = {**cache_layer._igc, plan.name: plan.state}, None
+    return cache_layer._igc
 
 
 def _restored(cls: type, attributes: dict[str, Any]) -> Any:
     """Rebuilds a copied or unpickled cache layer of class `cls` with its states."""
     layer: Any = object.__new__(cls)
     layer.__dict__.update(attributes)
-    layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+    _follow(layer, cls)
     return layer

@@ -5,14 +5,13 @@ branch of a fork ever sees what another branch appends. It grows by blocks. Appe
 blocks, like the carries of a binary counter, and does not touch the long ones, so the cost per token does not depend
 on the length of the text.
 
-`StaticText` is its counterpart for a static KV cache, whose tensors never change their shape or address: it has
-room for the whole cache and is written in place at a position that is known to the device only. So a decode step
-compiles to one graph.
+On a static KV cache the tokens are in a `room` of the size of the cache, which is written in place, also by compiled
+graphs (`graphs`); copies of the state share it.
 
 Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
 
 Shapes: B rows, L tokens of the text so far, T positions of this call, d mapping width, A anchors per row (of the whole
-text, each with one step), R digits of a result, C tokens that a static cache can hold.
+text, each with one step), R digits of a result, C tokens that a static cache holds.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...numbers.calculator import Status
+from ...numbers.calculator import Result, Status
 from ...numbers.digits import PAD
 from ...numbers.token_table import PADDING, UNSEEN
 from ...text.results.row import Row
@@ -48,6 +47,22 @@ class Block(NamedTuple):
     ids: torch.Tensor
     features: torch.Tensor | None
 
+    def with_room_for(self, features: torch.Tensor | None) -> Block:
+        """The block with features, at first zeros, of the dtype and width of `features`."""
+        if features is None or self.features is not None:
+            return self
+        room = self._replace(features=features.new_zeros(*self.ids.shape, features.shape[-1]))
+        if not torch.compiler.is_compiling():
+            for x in room:  # as transformers (5.23) marks keys and values: CUDA graphs write only into such tensors
+                torch._dynamo.mark_static_address(x)
+        return room
+
+    def write(self, at: torch.Tensor, ids: torch.Tensor, features: torch.Tensor | None) -> None:
+        """Writes tokens in place at the indices `at` [T]."""
+        self.ids.index_copy_(1, at, ids)
+        if features is not None and self.features is not None:
+            self.features.index_copy_(1, at, features.detach().to(self.features.dtype))
+
 
 class Steps(NamedTuple):
     """The steps of a text, in the order of their anchors.
@@ -55,7 +70,7 @@ class Steps(NamedTuple):
     Attributes:
         anchors: [B, A] int64 positions in the text, -1 for none.
         kinds: [B, A] int64, `INLINE` or `TURN` for an anchor that a token sequence names, 0 for any other.
-        ranks: [B, A] int64, number of tokens up to the anchor, without padding.
+        ranks: [B, A] int64, number of tokens up to the anchor, without padding; hidden interface only.
         digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
@@ -79,6 +94,15 @@ class Steps(NamedTuple):
         zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
         none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
         return cls(anchors, kinds, zero, digits, zero, none, zero, never)
+
+    def with_results(self, result: Result) -> Steps:
+        """These steps with other results."""
+        return self._replace(digits=result.digits, signs=result.sign, status=result.status, scale=result.scale)
+
+    @property
+    def results(self) -> Result:
+        """The results."""
+        return Result(self.digits, self.signs, self.status, self.scale)
 
     @classmethod
     def empty(cls, rows: int, result_digits: int, device: torch.device) -> Steps:
@@ -118,6 +142,7 @@ class TextState:
         embedded: whether any token was given as an embedding.
         reader: identifies the adapter.
         rows: [B], how far each text has come with its results; empty if there are none, and in the hidden interface.
+        room: memory of C tokens on a static cache, of which the text has the first L; None for blocks.
     """
 
     steps: Steps
@@ -128,20 +153,31 @@ class TextState:
     embedded: bool = False
     reader: str = ""
     rows: tuple[Row, ...] = ()
+    room: Block | None = None
 
     @classmethod
-    def empty(cls, steps: Steps) -> TextState:
-        """The state of texts without tokens, with no `steps`."""
-        return cls(steps, steps.anchors.new_zeros(len(steps.anchors)))
+    def empty(cls, steps: Steps, capacity: int = 0, reader: str = "") -> TextState:
+        """The state of texts without tokens, with no `steps`, and with a room if there is a `capacity`."""
+        real = steps.anchors.new_zeros(len(steps.anchors))
+        room = Block(real.new_full((len(real), capacity), UNSEEN), None) if capacity else None
+        return cls(steps, real, reader=reader, room=room)
 
     def changed(self, **values: Any) -> TextState:
-        """The state with other values of `write_from`, `embedded`, `reader` or `rows`."""
+        """The state with other values of some attributes."""
         return replace(self, **values)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the tokens occupy."""
-        return sum(x.untyped_storage().nbytes() for block in self.blocks for x in block if x is not None)
+        return sum(x.untyped_storage().nbytes() for block in self._parts for x in block if x is not None)
+
+    @property
+    def _parts(self) -> tuple[Block, ...]:
+        """The tokens."""
+        if self.room is None:
+            return self.blocks
+        ids, features = self.room
+        return (Block(ids[:, : self.length], None if features is None else features[:, : self.length]),)
 
     # ------------------------------------------------------------------------------------------ tokens
     def appended(self, ids: torch.Tensor, features: torch.Tensor | None) -> TextState:
@@ -151,11 +187,15 @@ class TextState:
             ids: [B, T] int64 token ids, or `EMBEDDED`, `UNSEEN` or `PADDING`.
             features: [B, T, d], or None if no step will read them.
         """
+        length, real = self.length + ids.shape[1], self.real + (ids != PADDING).sum(1)
+        if self.room is not None:
+            room = self.room.with_room_for(features)
+            room.write(torch.arange(self.length, length, device=ids.device), ids, features)
+            return replace(self, room=room, length=length, real=real)
         blocks = [*self.blocks, Block(ids, features)]
         while len(blocks) > 1 and _merge(blocks[-2], blocks[-1]):
             blocks[-2:] = [_merged(blocks[-2], blocks[-1])]
-        real = self.real + (ids != PADDING).sum(1)
-        return replace(self, blocks=tuple(blocks), length=self.length + ids.shape[1], real=real)
+        return replace(self, blocks=tuple(blocks), length=length, real=real)
 
     def passed_by(self, tokens: int) -> TextState:
         """The state with `tokens` more tokens that were processed while the adapter was off."""
@@ -206,53 +246,44 @@ class TextState:
     def _last_blocks(self, count: int) -> list[tuple[Block, int]]:
         """The last blocks that hold `count` tokens, each with the number of its last tokens that are meant."""
         found, missing = [], count
-        for block in reversed(self.blocks):
+        for block in reversed(self._parts):
             if missing <= 0:
                 break
             found.append((block, min(missing, block.ids.shape[1])))
             missing -= block.ids.shape[1]
         return found[::-1]
 
-    # ------------------------------------------------------------------------------------------ steps
-    def with_steps(self, more: Steps) -> TextState:
-        """The state with further steps."""
-        return replace(self, steps=self.steps.extended(more))
-
-    def with_ends(self, ended_at: torch.Tensor) -> TextState:
-        """The state with another `ended_at` [B, A]."""
-        return replace(self, steps=self.steps._replace(ended_at=ended_at))
-
-    def continued(self, start: int) -> tuple[TextState, list[list[Continuation | None]]]:
+    # ------------------------------------------------------------------------------------------ results
+    def continued(
+        self, start: int, known: list[list[int]] | None = None
+    ) -> tuple[TextState, list[list[Continuation | None]]]:
         """The state after its last tokens, and what continues the results of each row from position `start` on.
 
-        Costs a synchronization, if anything can be written.
+        Costs a synchronization, if anything can be written and the ids from `start` on are not `known`.
         """
         needs = [need for row in self.rows if (need := row.needs(start)) is not None]
         if not needs:
             return self, [[None] * (self.length - start)] * len(self.rows)
         first = min(start, *needs)
-        ids = self.recent(self.length - first)[0].tolist()
+        ids = self.recent(self.length - first)[0].tolist() if known is None or first < start else known
         found = [row.continued(tokens, first, start) for row, tokens in zip(self.rows, ids, strict=True)]
         return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
-
-    def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions [B, A] and kinds [B, A] of the anchors at which a context may begin."""
-        return self.steps.anchors, self.steps.kinds
-
-    def stored(self) -> TextState:
-        """The state as it is stored between calls."""
-        return self
 
     # ------------------------------------------------------------------------------------------ rows and length
     def with_rows(self, select: Select) -> TextState:
         """The state with `select` applied to every tensor."""
-        blocks = tuple(_map(block, select) for block in self.blocks)
         order = select(torch.arange(len(self.rows))).tolist() if self.rows else []
-        rows = tuple(self.rows[row] for row in order)
-        return replace(self, blocks=blocks, real=select(self.real), steps=Steps(*map(select, self.steps)), rows=rows)
+        return replace(
+            self,
+            steps=Steps(*map(select, self.steps)),
+            real=select(self.real),
+            blocks=tuple(_map(block, select) for block in self.blocks),
+            rows=tuple(self.rows[row] for row in order),
+            room=None if self.room is None else _map(self.room, select),
+        )
 
     def cropped(self, length: int) -> TextState:
-        """The state of the first `length` tokens."""
+        """The state of the first `length` tokens. Static caches of transformers (5.23) are not cropped."""
         blocks, real, excess = [*self.blocks], self.real, self.length - length
         if excess <= 0:
             return self
@@ -267,168 +298,6 @@ class TextState:
         rows = tuple(row.cropped(length) for row in self.rows)
         steps = self.steps.cropped(length)
         return replace(self, blocks=tuple(blocks), length=length, real=real, steps=steps, rows=rows)
-
-
-@dataclass(eq=False)
-class StaticText:
-    """State of B texts on a static KV cache, for one adapter. Tensors are written in place.
-
-    A static cache is not cropped, so the latest step of each row is enough.
-
-    Attributes:
-        latest: the latest step of each row, A = 1.
-        marks: [B, 2] int64, positions of the last `INLINE` and of the last `TURN` anchor, -1 for none.
-        padding: [B] int64, number of padding tokens of each row.
-        ids: [B, C] int64 token ids; `UNSEEN` where the adapter was off, or `EMBEDDED` or `PADDING`.
-        features: [B, C, d] compressed tokens; None as long as there are none.
-        length: scalar int64, L, on the device: the KV cache's own.
-        write_from: 0 if any step may write; None if none does.
-        embedded: whether any token was given as an embedding.
-        reader: identifies the adapter.
-        speaks: whether the next pass looks for anchors, if `choose_graph` has decided it; None if not.
-        writes: whether any of the latest steps writes, as far as the host knows; None if it does not.
-        rows: [B], how far each text has come with its latest result, as far as the host knows; None if it does not.
-        coming: the same after the next pass, if `choose_graph` knows its token; else None.
-        told: [3, B, 1] int64, `told.as_tensor` for that token; None if it is not known, or nothing is written.
-        open: the latest step and those of the call in progress; None between calls.
-    """
-
-    latest: Steps
-    marks: torch.Tensor
-    padding: torch.Tensor
-    ids: torch.Tensor
-    features: torch.Tensor | None = None
-    length: torch.Tensor | None = None
-    write_from: int | None = None
-    embedded: bool = False
-    reader: str = ""
-    speaks: bool | None = None
-    writes: bool | None = None
-    rows: tuple[Row, ...] | None = None
-    coming: tuple[Row, ...] | None = None
-    told: torch.Tensor | None = None
-    open: Steps | None = None
-
-    @classmethod
-    def empty(cls, steps: Steps, capacity: int) -> StaticText:
-        """The state of texts without tokens on a cache of `capacity` tokens; `steps` are none."""
-        integers = steps.anchors.new_full((len(steps.anchors), 1), -1)
-        latest = Steps(*(integers.new_zeros(len(integers), 1, *x.shape[2:], dtype=x.dtype) for x in steps))
-        latest = latest._replace(anchors=integers, ended_at=integers.clone())
-        ids = integers.new_full((len(integers), capacity), UNSEEN)
-        return cls(latest, integers.repeat(1, 2), integers.new_zeros(len(integers)), ids)
-
-    @property
-    def steps(self) -> Steps:
-        """The steps that govern this call's positions."""
-        return self.latest if self.open is None else self.open
-
-    @property
-    def real(self) -> torch.Tensor:
-        """[B] int64, number of tokens of each row, without padding."""
-        assert self.length is not None
-        return self.length - self.padding
-
-    def changed(self, **values: Any) -> StaticText:
-        """Sets values of `write_from`, `embedded` or `reader`."""
-        for name, value in values.items():
-            setattr(self, name, value)
-        return self
-
-    # ------------------------------------------------------------------------------------------ tokens
-    def appended(self, ids: torch.Tensor, features: torch.Tensor | None) -> StaticText:
-        """Writes the last T tokens, which the KV cache counts already. Arguments as for `TextState`; no gradients."""
-        positions = self.positions(ids.shape[1])
-        self.ids.index_copy_(1, positions, ids)
-        if features is not None:
-            if self.features is None:
-                self.features = features.new_zeros(*self.ids.shape, features.shape[-1])
-            self.features.index_copy_(1, positions, features.detach().to(self.features.dtype))
-        self.padding += (ids == PADDING).sum(1)
-        return self
-
-    def forgotten(self, tokens: int) -> StaticText:
-        """Nothing: the memory is occupied for as long as the cache lives."""
-        return self
-
-    def without_features(self) -> StaticText:
-        """Nothing: the memory is occupied for as long as the cache lives."""
-        return self
-
-    def positions(self, count: int) -> torch.Tensor:
-        """[count] int64, the positions of the last `count` tokens in the text."""
-        assert self.length is not None
-        return self.length - count + torch.arange(count, device=self.ids.device)
-
-    def recent(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The ids [B, count] of the last tokens, with `PADDING` before the text, and the position of the first."""
-        positions = self.positions(count)
-        ids = self.ids.index_select(1, positions.clamp(min=0))
-        return ids.masked_fill(positions < 0, PADDING), positions[0]
-
-    def readable(self, count: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """All C tokens: features [B, C, d]; ids [B, C], `PADDING` after the text; the position of the first, 0."""
-        assert self.length is not None
-        features = like.new_zeros(*self.ids.shape, like.shape[-1]) if self.features is None else self.features
-        after = torch.arange(self.ids.shape[1], device=self.ids.device) >= self.length
-        return features.to(like.dtype), self.ids.masked_fill(after, PADDING), 0
-
-    # ------------------------------------------------------------------------------------------ steps
-    def with_steps(self, more: Steps) -> StaticText:
-        """Adds steps of this call to the latest one, until `stored`."""
-        self.open = self.steps.extended(more)
-        return self
-
-    def with_ends(self, ended_at: torch.Tensor) -> StaticText:
-        """Replaces `ended_at` [B, A]."""
-        self.open = self.steps._replace(ended_at=ended_at)
-        return self
-
-    def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions [B, 2] and kinds [B, 2] of the anchors at which a context may begin."""
-        kinds = torch.tensor([INLINE, TURN], device=self.ids.device)
-        return self.marks, kinds.expand_as(self.marks)
-
-    def stored(self) -> StaticText:
-        """Keeps the latest step of each row, in the same memory as before."""
-        if self.open is not None:
-            step = self.open.anchors.argmax(1, keepdim=True)  # [B, 1]
-            for kept, every in zip(self.latest, self.open, strict=True):
-                index = step.view(-1, 1, *(1,) * (every.dim() - 2)).expand(-1, 1, *every.shape[2:])
-                kept.copy_(every.detach().gather(1, index))
-            for column, kind in enumerate((INLINE, TURN)):
-                named = torch.where(self.open.kinds == kind, self.open.anchors, -1).amax(1)
-                self.marks[:, column] = torch.maximum(self.marks[:, column], named)
-            self.open = self.writes = self.coming = None
-        self.rows = self.coming
-        self.speaks = self.coming = self.told = None
-        return self
-
-    # ------------------------------------------------------------------------------------------ rows and length
-    def with_rows(self, select: Select) -> StaticText:
-        """The state with `select` applied to every tensor."""
-        return replace(
-            self,
-            latest=Steps(*map(select, self.latest)),
-            marks=select(self.marks),
-            padding=select(self.padding),
-            ids=select(self.ids),
-            features=None if self.features is None else select(self.features),
-            rows=None,
-            coming=None,
-        )
-
-    def cropped(self, length: int) -> StaticText:
-        """Raises: transformers (5.23) does not crop static caches."""
-        raise ValueError("A static KV cache cannot be cropped. Use a `DynamicCache`.")
-
-    def reset(self) -> None:
-        """Forgets the text, in place."""
-        for x, value in ((self.ids, UNSEEN), (self.marks, -1), (self.padding, 0), (self.latest.anchors, -1)):
-            x.fill_(value)
-        self.latest.ended_at.fill_(-1)
-        self.write_from, self.embedded, self.speaks, self.writes, self.open = None, False, None, None, None
-        self.rows = self.coming = self.told = None
 
 
 def _map(block: Block, change: Select) -> Block:

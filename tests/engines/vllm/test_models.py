@@ -6,10 +6,10 @@ import shutil
 import pytest
 import torch
 import transformers as tf
-from engine_texts import answers, with_equals_signs
 from peft import LoraConfig, get_peft_model
 from tiny_models import RandomConfig
 
+from benchmarks.common.engine_texts import answers, with_equals_signs
 from peft_igc import assistant_header
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.tuner.base_model import TINY_FOLDER
@@ -97,3 +97,30 @@ def test_an_adapter_of_another_base_is_refused_before_weights_are_loaded(engine,
     with pytest.raises(ValueError, match="for a base model of hidden size 192, but this one has 128"):
         with engine("tiny", tmp_path / "base"):
             pass
+
+
+def test_models_that_are_built_in_another_way_are_refused():
+    from types import SimpleNamespace
+
+    from peft_igc.engines.vllm import attach
+
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            return x, x, x
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Layer()])
+            self.embed_input_ids = None
+
+    with pytest.raises(ValueError, match="`Model` has no list of 2 decoder layers, so .* Serve the model with transf"):
+        attach._decoder_layers(Model(), 2)
+    layers = attach._decoder_layers(Model(), 1)
+    text = SimpleNamespace(hf_text_config=SimpleNamespace(num_hidden_layers=1))
+    config = SimpleNamespace(compilation_config=None, model_config=text)
+    with pytest.raises(ValueError, match=r"layers \(`Layer`\) have no argument `hidden_states`, so the calculator"):
+        attach._attach(Model(), SimpleNamespace(config=None), None, config)
+    attach._call_with_output(layers[0], 0, "name")
+    with pytest.raises(ValueError, match=r"\(`Layer`\) return neither hidden states nor these with a residual"):
+        layers[0](1)

@@ -1,62 +1,22 @@
 """The server answers sixteen clients at a time as `generate` does, and tells them what became of each step."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from peft_igc.tuner.base_model import TINY_FOLDER
-
-
-WAIT = 1500  # seconds for the server to start, or to answer; three processes load vLLM, one after the other
-
-
-def get(address, body=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=WAIT) as answer:
-        return answer.read().decode()
-
-
-def _wait_until_healthy(address, process, log):
-    until = time.monotonic() + WAIT
-    while True:
-        try:
-            return get(address + "/health")
-        except OSError:
-            is_coming = process.poll() is None and time.monotonic() < until
-            assert is_coming, log.read_text()[-3000:]
-            time.sleep(0.5)
+from benchmarks.common.vllm_engines import WAIT, Server, completion, get
 
 
 @pytest.fixture(scope="module")
 def server(adapter, tmp_path_factory):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_FOLDER)]
-    command += ["--served-model-name", "tiny", "--dtype", "float32", "--max-model-len", "512", "--block-size", "32"]
-    command += ["--max-num-seqs", "16", "--enforce-eager", "--port", str(port), "--host", "127.0.0.1"]
-    command += ["--additional-config", json.dumps({"igc": {"adapter": str(adapter)}})]
-    environment = {k: v for k, v in os.environ.items() if k != "VLLM_ENABLE_V1_MULTIPROCESSING"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=environment | {"VLLM_PLUGINS": "igc"}
-        )
-    address = f"http://127.0.0.1:{port}"
+    server = Server(adapter, log)
     try:
-        _wait_until_healthy(address, process, log)
-        yield address, log
+        server.wait()
+        yield server.address, log
     finally:
-        process.terminate()
-        process.wait(WAIT)
+        server.stop()
 
 
 @pytest.mark.timeout(2 * WAIT)
@@ -64,8 +24,7 @@ def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, ex
     address, log = server
 
     def ask(ids):
-        body = {"model": "tiny", "prompt": ids, "temperature": 0, "max_tokens": 24, "return_token_ids": True}
-        return json.loads(get(address + "/v1/completions", body))["choices"][0]["token_ids"]
+        return json.loads(get(address + "/v1/completions", completion(ids)))["choices"][0]["token_ids"]
 
     with ThreadPoolExecutor(16) as clients:
         assert [*clients.map(ask, texts * 2)] == expected * 2

@@ -4,33 +4,18 @@ In: any `ModelOutput`. Out: an instance of a subclass of its class with more dec
 output would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra
 key would lose its gradient. The loss and the metrics are computed in `steps`, not here.
 
-Try it: `pytest tests/tuner/test_outputs.py`
+Try it: `pytest tests/tuner/test_hooks.py`
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from transformers.utils import ModelOutput
 
-
-class Fields(NamedTuple):
-    """Loss and metrics of one forward pass with targets; all are float32 scalars.
-
-    Attributes:
-        loss: sum of the reading's cross-entropy over the supervised anchors, with gradient.
-        count: number of supervised anchors.
-        correct: number of supervised anchors at which operator, operands and signs were all read correctly.
-        gate: mean gate of the positions that were written; 0 if there are none.
-    """
-
-    loss: torch.Tensor
-    count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
-    correct: torch.Tensor
-    gate: torch.Tensor
+from ..call import Fields
 
 
 @functools.cache

@@ -1,0 +1,105 @@
+"""`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name.
+
+`make_mappings` is the one place where config fields become modules.
+Try it: `pytest tests/tuner/test_layer.py tests/mappings/test_mappings.py`
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
+
+from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
+from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
+from ..text.operations import takes
+from ..text.results.spelling import Style
+from .anchors import Rules
+from .config import IGCConfig
+from .config_values import MAX_DISTANCE, MAX_OFFSET
+from .state.told import style_of
+
+
+class Adapter(NamedTuple):
+    """One adapter of a layer.
+
+    Attributes:
+        name: its name.
+        key: names it among all adapters of all processes.
+        config: its config.
+        reader: its input mapping.
+        writer: its output mapping.
+        base: the causal LM.
+    """
+
+    name: str
+    key: str
+    config: IGCConfig
+    reader: Any
+    writer: Any
+    base: Any
+
+    @property
+    def rules(self) -> Rules:
+        """Where its steps run."""
+        return Rules.of(self.config)
+
+    @property
+    def style(self) -> Style | None:
+        """How it writes results; None for the hidden interface, which needs no host for it."""
+        return style_of(self.config, self.reader.tokens.speller) if self.config.interface == "tokens" else None
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The token embeddings of the base model."""
+        return self.base.get_input_embeddings()
+
+    @property
+    def stream(self) -> int:
+        """Index of the stream that becomes the logits, in models with several."""
+        return int(self.base.config.get_text_config(decoder=True).altup_active_idx)
+
+
+def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
+    """Creates the input and the output mapping of a new adapter, with random weights, on the CPU.
+
+    Args:
+        config: an `IGCConfig`.
+        hidden_size: H of the base model.
+        embeddings: the base model's token embeddings, for their width.
+    """
+    sizes: dict[str, Any] = {
+        "dim": config.reading_dim,
+        "num_layers": config.reading_layers,
+        "num_heads": config.num_heads,
+        "ffn": config.reading_ffn,
+        "max_distance": MAX_DISTANCE[config.interface],
+        "layers_read": len(config.layers_read),
+    }
+    if config.interface == "tokens":
+        pointing = TokenInputMapping(
+            hidden_size,
+            None if config.has_vocabulary else config.token_table,
+            config.num_digits,
+            [takes(one) for one in config.operations],
+            **sizes,
+        )
+        if config.vocabulary is not None:
+            pointing.know(config.vocabulary, config.token_table)
+        table: Any = embeddings
+        if isinstance(table, BaseTunerLayer):  # another adapter has wrapped them
+            table = table.get_base_layer()
+        width = getattr(table, "embedding_dim", None) or int(table.weight.shape[-1])
+        return pointing, TokenOutputMapping(hidden_size, width, ffn=config.writing_ffn, gate_dim=config.gate_dim)
+    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
+    writer = HiddenOutputMapping(
+        hidden_size,
+        config.result_digits,
+        dim=config.writing_dim,
+        num_heads=config.num_heads,
+        ffn=config.writing_ffn,
+        gate_dim=config.gate_dim,
+        max_offset=MAX_OFFSET,
+    )
+    return reader, writer

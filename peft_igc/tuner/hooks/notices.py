@@ -1,0 +1,126 @@
+"""What a user is told once: that a calculator is off, or that a training teaches it nothing.
+
+A `Trainer` that removes the columns which it does not know, `igc_operands` among them, and an adapter that was loaded
+without `is_trainable=True` train to the end without an error, with a loss that looks like any other.
+Try it: `pytest tests/tuner/test_notices.py`
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+from torch import nn
+
+from ..adapter import Adapter
+from ..call import Call, Generation
+from ..state.cache import states_of
+from .wrapper import active_config, active_layer
+
+
+__all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", "watch_training"]
+
+logger = logging.getLogger(__name__)
+
+# The training pass at which it is known. A model sees neither an optimizer's steps (a fused one leaves no trace in the
+# parameters) nor accumulation windows. But a loop that makes targets makes them for every batch, so a few passes
+# without any are enough; the first ones may be trials of a model in training mode.
+PASSES = 4
+
+
+def is_new(told: set[str], what: str) -> bool:
+    """Whether something was not told before; it is now."""
+    known = len(told)
+    told.add(what)
+    return len(told) > known
+
+
+def tell_of_bypass(call: Call) -> None:
+    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
+
+    Raises:
+        ValueError: if the call has targets.
+    """
+    layer, _ = active_layer(call.model)
+    model: Any = call.model
+    config: Any = model.config.get_text_config(decoder=True)
+    # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
+    if layer is None or layer.layer_index >= config.num_hidden_layers:
+        return
+    if model.training and getattr(config, "layerdrop", 0):
+        return
+    index = layer.layer_index if call.bypassed is None else call.bypassed
+    said = (
+        f"In a call of `{type(model).__name__}` the hooks of decoder layer {index} did not run, "
+        "because something within it calls `layer.forward(...)`, so the calculator is off"
+    )
+    cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
+    if call.targets is not None:
+        raise ValueError(f"{said}, and so the targets train nothing. {cure}")
+    if is_new(layer.told, "bypassed"):
+        warnings.warn(f"{said}. {cure}", stacklevel=4)
+
+
+def tell_of_absence(generation: Generation) -> None:
+    """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
+
+    The number of steps is known on the host, so nothing is waited for. Without a KV cache nothing is said.
+    """
+    layer, name = active_layer(generation.model)
+    if layer is None or generation.anchors is not None or generation.cache is None:
+        return
+    config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
+    if config.anchors.get("inline") or state is None or state.steps.anchors.shape[1]:
+        return
+    if is_new(layer.told, f"absence {name}"):
+        logger.warning(
+            "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
+            "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
+            "add_generation_prompt=True)`.",
+            config.anchors["turns"],
+        )
+
+
+def warn_of_embeddings(model: nn.Module) -> None:
+    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
+    config = active_config(model)
+    if config is not None and config.interface == "tokens":
+        warnings.warn(
+            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
+            "calculator is off in this prompt. Pass `input_ids`.",
+            stacklevel=3,
+        )
+
+
+def watch_training(passes: dict[str, int], adapter: Adapter, call: Call) -> None:
+    """Counts a pass in training mode with gradients, and warns at the last one that is counted.
+
+    Args:
+        passes: counts by the key of an adapter; `PASSES` where nothing is left to say.
+        adapter: the active adapter.
+        call: the pass.
+    """
+    count = passes.get(adapter.key, 0) + 1
+    if count > PASSES:
+        return
+    reads = any(p.requires_grad for p in adapter.reader.parameters())
+    taught = call.targets is not None and reads
+    passes[adapter.key] = PASSES if taught else count
+    if taught or count < PASSES:
+        return
+    if reads:
+        logger.warning(
+            "The reading of the calculator %r is trained and got no targets in %d training passes, so it learns "
+            "nothing. Pass the `igc_*` targets: use `IGCTrainer`, or with another trainer its collator and "
+            "`remove_unused_columns=False`. To train the writing alone, freeze the parameters of `igc_input_mapping`.",
+            adapter.name,
+            PASSES,
+        )
+    elif not any(p.requires_grad for p in adapter.base.parameters()):  # else the calculator is frozen on purpose
+        logger.warning(
+            "%d training passes with gradients, and no parameter of the model is trained: the calculator %r was "
+            "loaded for inference. Load it with `is_trainable=True` to train it.",
+            PASSES,
+            adapter.name,
+        )

@@ -1,0 +1,213 @@
+"""One forward pass of an adapter, from beginning to end: remember the text, find anchors, read, calculate, write.
+
+In: the output h of one decoder layer, the context of the call (`Call`) and the states on its KV cache. Out: h with
+updates added at the positions after anchors. The stages are in `anchors`, `steps` and `writing`, the weights and
+equations in `mappings`. The state that travels with a KV cache is in `state`; a pass of a compiled graph is in
+`graphs`.
+
+Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
+per row, R digits of a result, d mapping width.
+Try it: `pytest tests/tuner/test_layer.py`
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+from ..text.results.row import Row
+from .adapter import Adapter
+from .anchors import anchors_of_call, kinds_of
+from .call import Call, check_mask, text_ids
+from .state.cache import States
+from .state.text_state import Steps, TextState
+from .state.told import begun
+from .steps import read_and_calculate
+from .writing import first_to_write, told_of, write
+
+
+logger = logging.getLogger(__name__)
+
+
+def read_early(adapter: Adapter, call: Call) -> None:
+    """Ends a pass inside of `reading_alone` as soon as all layers that the adapter reads have run.
+
+    Raises:
+        ReadingDone: if the call has targets.
+    """
+    if call.targets is not None:
+        last = output_of(adapter, adapter.config.layers_read[-1], call)
+        act(adapter, last.to(next(adapter.reader.parameters()).device), call, None)
+
+
+def act(
+    adapter: Adapter, h: torch.Tensor, call: Call, states: States | None, features: torch.Tensor | None = None
+) -> torch.Tensor:
+    """One forward pass of an adapter.
+
+    Args:
+        adapter: the active adapter.
+        h: [B, T, H] output of the decoder layer.
+        call: context of the forward pass; receives the report if it has targets.
+        states: of the KV cache, on which the state of the text is stored; None: this call is the whole text.
+        features: [B, T, d] of `compress`, if they are known already.
+
+    Returns:
+        [B, T, H], equal to h bit for bit where nothing is written.
+    """
+    state, rules, new = _text_before(adapter, h, call, states), adapter.rules, h.shape[1]
+    kept = state.room is not None or _is_kept(call, adapter)
+    # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where no
+    # later call reads them, only those are compressed that this call reads.
+    start = state.length
+    ids = text_ids(call, h, start)  # [B, T]
+    if kept and features is None:
+        features = compress(adapter, h, call)  # [B, T, d]
+    if call.input_ids is None:
+        state = state.changed(embedded=True)
+    if kept:
+        state = state.appended(ids, features)
+    # 2 Find the anchors among the new tokens: [B, A] positions, or None if there are none.
+    longest = max([len(sequence) for sequence in rules.sequences], default=1)
+    window, first = (ids, start) if longest == 1 else state.recent(new + longest - 1)
+    anchors = anchors_of_call(call, rules, window, start, new)
+    if anchors is None:
+        anchors = _absent_anchors(adapter, ids, call)
+    if not kept and anchors is not None:
+        features = compress(adapter, h, call)
+        state = state.appended(ids, features)
+    elif not kept:
+        state = state.forgotten(new) if state.write_from is None else state.appended(ids, None)
+    # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
+    reading = None
+    if anchors is not None and features is not None:
+        kinds = kinds_of(rules, window, anchors, first)
+        reading, state = _with_steps(adapter, state, features, anchors, kinds, call)
+    # 4 Write: each position is governed by the latest anchor at or before it.
+    if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
+        state, told = told_of(adapter, state, left)
+        if not (call.is_lean and told.is_silent):
+            h = write(adapter, h, told, start, call, reading)
+    # 5 Keep what later calls need.
+    if not kept:
+        state = state.forgotten(0) if state.write_from is None else state.without_features()
+    call.state = state
+    if states is not None:
+        # a stored graph would outlive its backward pass
+        states.set(adapter.name, state.with_rows(torch.Tensor.detach) if torch.is_grad_enabled() else state)
+    return h
+
+
+def _with_steps(
+    adapter: Adapter,
+    state: TextState,
+    features: torch.Tensor,
+    anchors: torch.Tensor,
+    kinds: torch.Tensor,
+    call: Call,
+) -> tuple[Any, TextState]:
+    """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
+    reading, steps, speaks = read_and_calculate(adapter, state, features, anchors, kinds, call)
+    state = state.changed(steps=state.steps.extended(steps))
+    if adapter.style is not None:
+        state = state.changed(rows=begun(state.rows or (Row(),) * len(anchors), adapter.style, steps, speaks))
+    write_from = first_to_write(adapter.config, call, steps) if speaks else None
+    if write_from is not None:
+        earlier = state.write_from
+        state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
+    return reading, state
+
+
+def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:
+    """The state of the text before this call's tokens h [B, T, H].
+
+    Raises:
+        ValueError: if the KV cache holds other rows, or the text of an adapter that this one has replaced.
+    """
+    rows, new = h.shape[:2]
+    state = None if states is None else states.get(adapter.name)
+    if state is None:
+        none = Steps.empty(rows, adapter.config.result_digits or 0, h.device)
+        state = TextState.empty(none, 0 if states is None else states.capacity, adapter.key)
+    if states is None:
+        return state
+    _check_state(adapter, state, rows)
+    before = int(states.length(new))  # on a static cache a synchronization
+    check_mask(call, before, new)
+    if before < state.length:
+        logger.warning(
+            "The KV cache has %d tokens, but the calculator's state of the text has %d, because the cache was not "
+            "shortened by its own methods. The text in it is not read.",
+            before,
+            state.length,
+        )
+        state = TextState.empty(state.steps.cropped(0), states.capacity, adapter.key)
+    # The cache may hold tokens from before the adapter was active, or from while it was off.
+    state = state.passed_by(before - state.length)
+    if torch.is_grad_enabled():
+        # Autograd cannot save the inference tensors that an earlier pass in inference mode has stored.
+        state = state.with_rows(lambda x: x.clone() if x.is_inference() else x)
+    return state
+
+
+def _check_state(adapter: Adapter, state: TextState, rows: int) -> None:
+    """Refuses a state that is not the adapter's or not the batch's."""
+    if state.reader != adapter.key and state.reader.partition(":")[0] == adapter.key.partition(":")[0]:
+        raise ValueError(
+            f"The text in this KV cache was begun by another adapter with the name {adapter.name!r}, which has been "
+            "replaced. Start the text again with an empty cache."
+        )
+    if len(state.real) != rows:
+        raise ValueError(
+            f"The KV cache holds texts of {len(state.real)} rows, but this call has {rows}. Use a cache per batch, "
+            "or change the rows of the cache with its own methods."
+        )
+
+
+def _is_kept(call: Call, adapter: Adapter) -> bool:
+    """Whether a later call may read this call's tokens.
+
+    No later call does in a `generate` whose KV cache nobody else uses, after the end of the prompt, if that is the
+    only anchor.
+    """
+    generation = call.generation
+    if adapter.rules.sequences or generation is None or generation.reused or generation.anchors is None:
+        return True
+    is_whole_prompt = call.input_ids is not None and call.input_ids.shape[1] >= generation.mask.shape[1]
+    return not generation.passed and not is_whole_prompt
+
+
+def _absent_anchors(adapter: Adapter, ids: torch.Tensor, call: Call) -> torch.Tensor | None:
+    """Anchors for a batch without any: None, or [B, A] of -1 where a loss or gradients are expected nevertheless.
+
+    With targets the report must have a loss. In training every weight must receive a gradient, if only zero.
+    """
+    if call.targets is not None:
+        return torch.full_like(call.targets.operator, -1, device=ids.device)
+    if torch.is_grad_enabled() and adapter.reader.training:
+        return ids.new_full((ids.shape[0], 1), -1)
+    return None
+
+
+def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
+    """[B, T, d] features of this call's tokens, from h [B, T, H] and the token embeddings.
+
+    In h's dtype in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so that a
+    pass with a cache and one without it read the same.
+    """
+    config, reader = adapter.config, adapter.reader
+    states = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in config.layers_read]
+    embedded = [] if call.embedded is None else [call.embedded.to(h.device)]
+    if config.detach_reading:
+        states, embedded = ([x.detach() for x in inputs] for inputs in (states, embedded))
+    features = reader.compress(states[0] if reader.mix is None else reader.mix(states), *embedded)
+    return features if reader.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
+
+
+def output_of(adapter: Adapter, index: int, call: Call) -> torch.Tensor:
+    """[B, T, H], the output of an earlier decoder layer in this call."""
+    output = call.outputs[index]
+    assert output is not None, "only a stored copy of a call lacks an output, and `recall_call` puts it back"
+    return output[adapter.stream] if output.dim() == 4 else output
