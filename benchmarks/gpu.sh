@@ -23,7 +23,7 @@ else
 	echo "== test_demonstration: left out, it needs datasets and trl"
 fi
 for file in "${files[@]}"; do
-	run "${file#*/}" timeout 90 "$python" -m pytest -q -W default -p no:cacheprovider -m gpu "tests/$file.py" &
+	run "${file#*/}" timeout 120 "$python" -m pytest -q -W default -p no:cacheprovider -m gpu "tests/$file.py" &
 	tests[${file#*/}]=$!
 done
 for name in "${!tests[@]}"; do

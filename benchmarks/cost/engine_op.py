@@ -8,6 +8,11 @@ Texts are `silent` (words), or end in a calculation whose result is told to each
 or (`late`) for the one before, as vLLM does with asynchronous scheduling. Where vLLM is not installed, an empty class
 is the stand-in of the five names that the calculator imports of it.
 
+Of the texts of a cell, `written` are those whose hidden state the calculator changes, `changed` those whose logits
+then differ from the base's, and `base_changed` those whose logits differ between two runs of the base. So a silent
+text that is `written` is the calculator's fault; one that is `changed` without it is that of the graphs, or of the
+GPU's sums if there are `base_changed`.
+
     python -m benchmarks.cost.engine_op --output build/engine_op.json
 """
 
@@ -46,6 +51,7 @@ class Step:
 
     def __init__(self, base: Any, layer: Any, ids: torch.Tensor) -> None:
         (rows, self.length), self.base, self.asks = ids.shape, twin(base), False
+        self.kept: list[torch.Tensor] | None = None
         self.token = torch.full((rows, 1), TOKEN, device=ids.device)
         blocks = -(-(self.length + ROOM) // BLOCK)  # of a text, from block 1 on: block 0 belongs to none
         self.table = 1 + torch.arange(rows * blocks, device=ids.device, dtype=torch.int32).view(rows, blocks)
@@ -92,8 +98,11 @@ class Step:
         self.calculator.begin(None, (), {"input_ids": ids.flatten()})
 
     def _act(self) -> None:
+        before = None if self.kept is None else self.hidden.clone()
         self.calculator.take(self.embedded, None)
         self.calculator.act(self.hidden, None)
+        if before is not None:
+            self.written |= (self.hidden != before).any(-1)
 
     def _split(self, module: Any, args: Any, output: torch.Tensor) -> None:
         """After the calculator's layer: in a capture the second graph begins, in an eager pass the operator runs."""
@@ -136,6 +145,8 @@ class Step:
                 self.graphs[1].replay()
             else:
                 self._forward()
+            if self.kept is not None:
+                self.kept.append(self.logits.clone())
             token = self.to_host(self.logits.argmax(-1))[1]
             if (arrived := before if late else token) is not None:
                 arrived.synchronize()
@@ -150,22 +161,42 @@ class Step:
         self.slots.copy_(self.first + self.length)
         return {"token": seconds(lambda: self._decode(late), self.token.device) / TOKENS}
 
+    def logits_of(self, asks: bool) -> torch.Tensor:
+        """[T, B, V] of all tokens, and in `written` [B] whether the calculator changed a hidden state."""
+        self.kept, self.written = [], torch.zeros_like(self.lengths, dtype=torch.bool)
+        self.measured(asks, False)
+        logits, self.kept = torch.stack(self.kept), None
+        return logits
+
 
 def cell(step: Step, state: str, rounds: int) -> dict[str, Any]:
-    """Milliseconds of a token, the part that the calculator adds, and the number of texts whose logits it changes."""
+    """Milliseconds of a token, the part that the calculator adds, and numbers of texts that differ."""
     timed = {name: lambda kind=kind: step.measured(*kind) for name, kind in KINDS.items()}
     found = alternating(timed, rounds)["token"]
-    last = [step.measured(asks, False) and step.logits.clone() for asks in (False, True)]
-    changed = (last[0] != last[1]).any(-1).tolist()
+    base, again, asked = (step.logits_of(asks) for asks in (False, False, True))
     added = {end: overhead(found["with" + end], found["base" + end]) for end in ("", "_late")}
     return {
         "state": state,
-        "rows": len(changed),
-        "changed": sum(changed),
+        "rows": base.shape[1],
+        "written": int(step.written.sum()),
+        "changed": _different(base, asked),
+        "base_changed": _different(base, again),
         "target": TARGETS[state],
         "overhead": {"at once": added[""], "late": added["_late"]},
         "milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()},
     }
+
+
+def _different(one: torch.Tensor, other: torch.Tensor) -> int:
+    """The number of texts with other logits [T, B, V] at some token."""
+    return int((one != other).any(-1).any(0).sum())
+
+
+def _wrong(cell: dict[str, Any]) -> bool:
+    """Whether a cell shows a fault: other texts are written than those with a result, or others change although the
+    base is the same again."""
+    wanted = cell["rows"] if cell["state"] == RESULT else 0
+    return cell["written"] != wanted or (cell["changed"] != wanted and not cell["base_changed"])
 
 
 @torch.no_grad()
@@ -189,9 +220,10 @@ def main() -> None:
         ids = prompt(tokenizer, CALCULATION if state == RESULT else "", rows, base.device, arguments.length)
         results["cells"].append(cell(Step(base, layer, ids), state, arguments.rounds))
         told = {name: f"{100 * found['median']:+.2f}%" for name, found in results["cells"][-1]["overhead"].items()}
-        print(f"{state}, {rows} texts: {told}", flush=True)
+        counts = {name: results["cells"][-1][name] for name in ("written", "changed", "base_changed")}
+        print(f"{state}, {rows} texts: {told}, {counts}", flush=True)
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    if wrong := [one for one in results["cells"] if one["changed"] != (one["rows"] if one["state"] == RESULT else 0)]:
+    if wrong := [one for one in results["cells"] if _wrong(one)]:
         raise SystemExit(f"The calculator changes other texts than those with a result: {wrong}")
 
 

@@ -145,8 +145,8 @@ def test_overhead_times_all_methods_on_shapes_and_on_a_saved_base(run):
 
 def test_the_operator_of_the_engine_writes_where_a_result_is_open_and_nowhere_else(run):
     cells = run(engine_op, "--shape", "tiny", "--length", 64, "--rows", 1, 2, "--rounds", 1)["cells"]
-    found = [(cell["state"], cell["rows"], cell["changed"]) for cell in cells]
-    assert found == [("silent", 1, 0), ("result", 1, 1), ("silent", 2, 0), ("result", 2, 2)]
+    found = [(cell["state"], cell["rows"], cell["written"], cell["changed"], cell["base_changed"]) for cell in cells]
+    assert found == [("silent", 1, 0, 0, 0), ("result", 1, 1, 1, 0), ("silent", 2, 0, 0, 0), ("result", 2, 2, 2, 0)]
     assert all(set(cell["overhead"]) == {"at once", "late"} for cell in cells)
 
 

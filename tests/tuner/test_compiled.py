@@ -137,12 +137,12 @@ def test_choosing_costs_one_look_at_the_device_and_the_pass_after_it_none(monkey
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 @pytest.mark.filterwarnings(r"ignore:\s*Online softmax is disabled")  # of Inductor, where it splits a reduction
-@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
-def test_on_a_gpu_a_compiled_step_without_an_anchor_never_synchronises(mode):
+def test_on_a_gpu_a_compiled_step_without_an_anchor_never_synchronises():
+    """With CUDA graphs, whose capture is what `torch.compile` gives without them. Compiling takes about a minute."""
     model, ids = adapted("llama", interface="tokens", **RULES).cuda(), text().cuda()
     base = model.base_model.model
     wanted, _ = decoded(model, base, ids)
-    compiled = torch.compile(base, fullgraph=True, mode=mode)
+    compiled = torch.compile(base, fullgraph=True, mode="reduce-overhead")
 
     def guarded(**inputs):
         if states_of(inputs["past_key_values"], 1).plan is None:  # the host reads the text
