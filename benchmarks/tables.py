@@ -257,10 +257,10 @@ def vllm_answers() -> str:
     found, soak = load("vllm_answers"), load("vllm_soak")
     runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
     silent, minutes = found["silent"], sum(life["seconds"] for life in soak["lives"]) / 60
-    grown = " and ".join(f"{life['growth'] / 2**20:+.0f} MiB" for life in soak["lives"])
+    grown = "/".join(f"{life['growth'] / 2**20:+.0f}" for life in soak["lives"]) + " MiB"
     return (
-        f"The same: {_same(runs)}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, with "
-        f"{soak['requests']['aborted']:,} requests aborted and {grown}; bit for bit, {silent['equal']:,} of "
+        f"The same: {_same(runs)}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, "
+        f"{soak['requests']['aborted']:,} aborted, {grown}; bit for bit, {silent['equal']:,} of "
         f"{silent['tokens']:,} silent places."
     )
 
