@@ -76,9 +76,8 @@ def percent(share: float) -> str:
 
 
 def signed(cost: dict[str, float]) -> str:
-    """An overhead in per cent: median and quartiles."""
-    median, low, high = (100 * cost[key] for key in ("median", "low", "high"))
-    return f"{median:+.1f} ({low:+.1f}..{high:+.1f})"
+    """The median of an overhead in per cent."""
+    return f"{100 * cost['median']:+.1f}"
 
 
 def joined(values: Sequence[Any]) -> str:
@@ -276,11 +275,11 @@ def overhead() -> str:
     rows = []
     for shape, told in load("overhead")["shapes"].items():
         for cell in told["cells"]:
-            where = [f"{shape}, {cell['batch']} × {cell['prompt']}, {cell['text']}"]
+            where = [cell["text"]]
             for method in [one for one in next(iter(cell["parts"].values())) if one != "base"]:
                 costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
                 rows.append([*where, method.replace("_", " "), *costs])
-    return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
+    return lines(["text", "", "prefill", "decode", "first token"], rows)
 
 
 def soak() -> str:
