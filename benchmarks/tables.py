@@ -273,7 +273,7 @@ def _same(runs: list[dict[str, Any]]) -> str:
 def overhead() -> str:
     """What passes take longer than the base's."""
     rows = []
-    for shape, told in load("overhead")["shapes"].items():
+    for told in load("overhead")["shapes"].values():
         for cell in told["cells"]:
             where = [cell["text"]]
             for method in [one for one in next(iter(cell["parts"].values())) if one != "base"]:
