@@ -43,7 +43,7 @@ from peft_igc.tuner.steps import Step
 
 FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
 INTERFACES = ["hidden", "tokens"]
-SCHEDULES, MOVES = 16, 15
+SCHEDULES, MOVES = {"hidden": 16, "tokens": 40}, 15  # rules refuse many of the random texts of tokens
 WINDOW = 6
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
@@ -330,7 +330,7 @@ def run(arch, interface, seeds, kind):
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize(("arch", "kind"), CASES)
 def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_from_scratch(arch, kind, interface):
-    seen = run(arch, interface, range(100, 100 + SCHEDULES), kind)
+    seen = run(arch, interface, range(100, 100 + SCHEDULES[interface]), kind)
     least = {"ok": 17, "by None": 3, "by other": 3, "reorder": 2}
     least |= {} if kind == "static" else {"fork": 4, "turns": 4, "crop": 2}
     if (arch, kind) == ("llama", "dynamic"):

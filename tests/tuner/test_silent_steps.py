@@ -39,7 +39,7 @@ def texts_of(model, lengths=(9, 12)):
 
 def anchored_texts():
     """Left-padded texts with an anchor each."""
-    return left_padded([encode("12 +45=["), encode("34 * 7;=")])
+    return left_padded([encode("the sum of 12 and 45=["), encode("34 * 7;=")])
 
 
 def without_results(model):
@@ -113,7 +113,7 @@ def told_in_any_case(*args):
     [("=57.the sum", 4, True), ("=57;the sum", 3, False), ("=57;the.the", 3, False), ("=58;the sum", 1, False)],
 )
 def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypatch, text, runs, ends):
-    batch, tokens = left_padded([encode("12 plus 45")]), encode(text).tolist()
+    batch, tokens = left_padded([encode("12 +45")]), encode(text).tolist()
     start = batch["input_ids"].shape[1]
     say = {"new": len(tokens), "logits_processor": LogitsProcessorList([Written(start, [tokens])])}
     with widths(writes_once) as seen:
