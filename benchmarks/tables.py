@@ -295,14 +295,14 @@ def soak() -> str:
 
 def scenarios() -> str:
     """The three cases in which a calculator pays, for the README."""
-    runs = [load("smollm2")["runs"], load("gsm8k_solutions")["runs"], load("gsm8k_lora")["runs"]]
+    runs = [load("smollm2_by_hand")["runs"], load("gsm8k_solutions")["runs"], load("gsm8k_lora")["runs"]]
     first, own, lora = list(runs[0].values()), *(next(iter(one.values()))["own"] for one in runs[1:])
     n = sum(first[0]["sets"][name]["n"] for name in UNREAD)
     right, wrong = ([sum(run["sets"][name][key] for name in UNREAD) for run in first] for key in ("right", "wrong"))
     return lines(["case", "with the calculator", "without"], [
         ["A model that writes its steps (SmolLM2-135M with a LoRA, on GSM8K): calculations that are true",
          f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
-        [f"Plain requests that no developer had read, {n} of four authors (layer 1, worst of {len(first)} seeds)",
+        [f"Plain requests that no developer had read, {n} of four authors (layer 12, worst of {len(first)} seeds)",
          f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
          "not measured"],
         ["Numbers that are audited: calculations with the status `ok` in the solutions of the first row, true",

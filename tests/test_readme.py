@@ -92,7 +92,7 @@ def section(text: str, heading: str) -> str:
 
 
 def resolved(dotted: str) -> Any:
-    """What a dotted name such as `peft_igc.trainer.IGCTrainer` stands for.
+    """The object with a dotted name such as `peft_igc.trainer.IGCTrainer`.
 
     Raises:
         ImportError, AttributeError: There is no such module or name.

@@ -1,6 +1,6 @@
 """What IGC costs on a GPU: decoding, prefill and the reading, beside the base and LoRA of equal size.
 
-Models of one shape on one set of weights. A KV cache of random keys and values stands for a text of each length, and
+Models of one shape on one set of weights. A KV cache of random keys and values replaces a text of each length, and
 the adapters have read all of it; so no time goes into prefills of long texts, and every method has the same tensors.
 What is compared takes turns. `base_again` is the base once more and shows the noise.
 

@@ -30,7 +30,7 @@ RECORD = "## Training record"
 _CONFIG = "adapter_config.json"
 _OURS = ("base_model", "library_name", "pipeline_tag", "tags")  # metadata that is written here
 
-_TEMPLATE = Path(__file__).with_name("card.md")
+_TEMPLATE = Path(__file__).with_name("card.txt")
 
 
 def write_card(
