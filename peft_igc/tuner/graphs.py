@@ -79,9 +79,9 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
 
 def act_in_graph(layer: int, adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> torch.Tensor:
     """One pass without a plan, [B, T, H]; `layer` is the number of the adapter's layer."""
-    key, counted = (None, False) if states is None else (states.key, states.counted)
+    key, before = (None, None) if states is None else (states.key, states.length(h.shape[1]))
     features = compress(adapter, h, call)
-    return _act(h, features, call.input_ids, call.attention_mask, call.anchors, key, counted, layer, adapter.name)
+    return _act(h, features, call.input_ids, call.attention_mask, call.anchors, key, before, layer, adapter.name)
 
 
 # The host is waited for, so no CUDA graph may hold the operator: one of `mode="reduce-overhead"` is split there.
@@ -93,17 +93,18 @@ def _act(
     mask: Optional[torch.Tensor],  # noqa: UP045
     anchors: Optional[torch.Tensor],  # noqa: UP045
     key: Optional[torch.Tensor],  # noqa: UP045
-    counted: bool,
+    before: Optional[torch.Tensor],  # noqa: UP045
     layer: int,
     name: str,
 ) -> torch.Tensor:
-    """An eager pass within a graph; `key` names the cache layer, `layer` and `name` the adapter."""
+    """An eager pass within a graph; `key` names a cache layer of `before` tokens, `layer` and `name` the adapter."""
     adapter = _layers[layer].adapter(name)
     call = Call(adapter.base, ids, mask, anchors=anchors)
     states = None
-    if key is not None:
+    if key is not None and before is not None:
         cache_layer = layer_of_key(int(key))
-        states, call.cache = States(cache_layer, counted), Cache(layers=[])  # an empty one shows that there is one
+        states = States(cache_layer, counted=False, before=int(before))
+        call.cache = Cache(layers=[])  # an empty one shows that there is one
         generation = current_generation(adapter.base)
         if generation is not None and generation.cache is not None and cache_layer in generation.cache.layers:
             call.generation = generation

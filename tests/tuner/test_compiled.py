@@ -55,7 +55,7 @@ def decoded(model, step, ids, chosen=True, **more):
     return torch.cat(logits, 1), cache
 
 
-@pytest.fixture(params=["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.fixture(params=["eager", "inductor"])
 def backend(request):
     torch._dynamo.reset()
     counters.clear()
@@ -63,7 +63,7 @@ def backend(request):
 
 
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
-@pytest.mark.parametrize("rules", [{}, pytest.param(RULES, marks=pytest.mark.slow)], ids=["prompt_end", "tokens"])
+@pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
     if backend == "inductor" and (interface == "hidden" or not rules):
         pytest.skip("the token interface has the larger graph, and both are compiled by the backend eager")

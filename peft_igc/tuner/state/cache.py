@@ -116,15 +116,19 @@ class States:
     Args:
         cache_layer: the layer.
         counted: whether its length includes the tokens of the forward pass in progress: it comes before the adapter.
+        before: tokens in the cache before this pass, where the length cannot be read: a compiled graph (inductor)
+            writes it to the cache layer later than an eager pass.
     """
 
-    def __init__(self, cache_layer: Any, counted: bool) -> None:
-        self._layer, self.counted = cache_layer, counted
+    def __init__(self, cache_layer: Any, counted: bool, before: int | None = None) -> None:
+        self._layer, self._counted, self._before = cache_layer, counted, before
 
     def length(self, new: int) -> Any:
         """Tokens in the cache before the `new` ones of this pass: an int, or for a static cache a scalar tensor."""
+        if self._before is not None:
+            return self._before
         length = self._layer.get_seq_length()
-        return length - new if self.counted else length
+        return length - new if self._counted else length
 
     def get(self, key: str) -> TextState | None:
         """The state under `key`, or None."""
