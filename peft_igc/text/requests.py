@@ -103,10 +103,9 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, fu
     for step in (-1, 1):
         at = _next(pieces.kinds, number.at, step, _BESIDE)
         joined = pieces.kinds[at] in _SYMBOLS or pieces.kinds[at] == "("  # `47 * y`, `sin(30) + 5`
-        called = pieces.kinds[at] == "(" and step < 0 and pieces.said[at - 1][-1:].isalpha()  # `power(2, 3)`
         at = _next(pieces.kinds, at, step, _BESIDE) if joined else at
         strange = pieces.kinds[at] in STRANGE and (function is None or pieces.said[at].casefold() not in _POWERS)
-        if strange or called or (joined and pieces.kinds[at] in _VARIABLES):
+        if strange or (joined and pieces.kinds[at] in _VARIABLES):
             raise Refused(Reason.NOT_UNDERSTOOD, (pieces.ends[at - 1], pieces.ends[at]))
     if not number.may_negate:
         return number
