@@ -1,11 +1,10 @@
-"""Promises of `candidates`, `note_losses` and `self_annotation`.
+"""Promises of `self_annotation`: which calculations are tried, which are kept, and what is written.
 
 What is chosen is tested with losses from a table, the losses themselves against a loop over single texts on a random
 model, and the whole on the embedded base, which copies results from notes.
 """
 
 import json
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,13 +14,14 @@ from tiny_models import tiny_model
 from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc.annotation import self_annotation
-from peft_igc.annotation.answer_loss import answer_losses, read_row
 from peft_igc.annotation.self_annotation import (
-    Calculation,
+    Report,
     Settings,
     annotate,
-    by_pattern,
+    answer_losses,
+    candidates,
     numbers_of,
+    read_row,
     report_path,
     write,
 )
@@ -87,29 +87,17 @@ def test_the_numbers_of_a_text_are_its_integers_with_their_signs():
         assert numbers_of(text) == expected
 
 
-def test_pairs_give_every_operation_and_both_orders_where_they_differ():
-    refused = Counter()
-    found = by_pattern(["6", "3"], 10, refused)
-    assert found == [
-        Calculation("+", "6", "3", "9"),
-        Calculation("-", "6", "3", "3"),
-        Calculation("-", "3", "6", "-3"),
-        Calculation("*", "6", "3", "18"),
-        Calculation("/", "6", "3", "2"),
-    ]
-    assert refused == {"inexact": 1}
-
-
-def test_only_exact_results_that_fit_are_candidates_and_the_others_are_counted():
-    refused = Counter()
-    assert {c.operator for c in by_pattern(["999", "0"], 3, refused)} == {"+", "-", "*", "/"}
-    assert refused == {"undefined": 1}
-    refused.clear()
-    assert [c.result for c in by_pattern(["999", "2"], 3, refused)] == ["997", "-997"]
-    assert refused == {"overflow": 2, "inexact": 2}
-    refused.clear()
-    assert len(by_pattern(["5", "5"], 3, refused)) == 4
-    assert refused == {"repeated": 2}
+def test_candidates_are_all_exact_calculations_of_two_numbers_and_the_others_are_counted():
+    for numbers, digits, expected, refused in (
+        ("6 3", 10, "6+3=9 6-3=3 3-6=-3 6*3=18 6/3=2", {"inexact": 1}),
+        ("999 0", 3, "999+0=999 999-0=999 0-999=-999 999*0=0 0/999=0", {"undefined": 1}),
+        ("999 2", 3, "999-2=997 2-999=-997", {"overflow": 2, "inexact": 2}),
+        ("5 5", 3, "5+5=10 5-5=0 5*5=25 5/5=1", {"repeated": 2}),
+    ):
+        report = Report()
+        found = candidates(numbers, Settings(num_digits=digits), report)
+        assert [f"{one.a}{one.operator}{one.b}={one.result}" for one in found] == expected.split()
+        assert report.rejected == refused
 
 
 # ---------------------------------------------------------------------------------------------- losses
