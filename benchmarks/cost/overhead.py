@@ -28,7 +28,7 @@ from transformers import GenerationConfig
 
 from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary
 from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, adapter_memory, made_base, missing, subjects
-from peft_igc.calibration.prompt_readings import read_results
+from peft_igc.calibration.calibrate import read_results
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.calculator import Status

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.columns import COLUMNS, columns_of, has_number
+from ..data.files import write_rows
 from ..inference.decoding import batches_of, chat_text, eval_mode, longest_text, padding_token
 from ..text.literals import numbers as numbers_in
 from ..text.values import Limits
@@ -335,22 +335,7 @@ def report_path(output: Path) -> Path:
 
 
 def write(annotated: Annotated, output: Path, facts: Mapping[str, Any]) -> None:
-    """Writes both files completely or not at all: the rows as JSONL, and the report as JSON.
-
-    Args:
-        annotated: Rows and report.
-        output: The path of the rows. The report's is `report_path(output)`.
-        facts: Further entries of the report's file, such as the model's name.
-    """
-    report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2) + "\n"
-    rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in annotated.rows)
-    texts = {report_path(output): report, output: rows}
-    unfinished = {path: path.with_name(f".{path.name}.unfinished") for path in texts}
-    try:
-        for path, text in texts.items():
-            unfinished[path].write_text(text, encoding="utf-8")
-        for path in texts:
-            os.replace(unfinished[path], path)
-    finally:
-        for path in unfinished.values():
-            path.unlink(missing_ok=True)
+    """Writes the rows as JSONL to `output`, and the report to `report_path(output)`, with facts such as the model."""
+    write_rows(output, annotated.rows)
+    report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2)
+    report_path(output).write_text(report + "\n", encoding="utf-8")

@@ -5,7 +5,6 @@ model, and the whole on the embedded base, which copies results from notes.
 """
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -138,26 +137,17 @@ def test_losses_of_a_batch_are_those_of_single_texts_and_the_note_stands_before_
 def test_the_best_candidate_is_kept_if_its_result_helps_more_than_no_note_and_than_the_bare_calculation(
     monkeypatch, model, tokenizer
 ):
+    for bare, call, missed in [(2.9, 9.0, "a note"), (9.0, 2.9, "the result")]:  # by less than the margin
+        with_losses(monkeypatch, {"58 * 36 is 2088. ": 1.0, "58 * 36 is. ": call}, bare)
+        made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
+        assert [made[0][name] for name in COLUMNS] == [None, None, None]
+        assert (report.kept, report.rejected[f"margin missed without {missed}"]) == (0, 1)
     table = {"58 * 36 is 2088. ": 1.0, "58 + 36 is 94. ": 2.0, "58 * 36 is. ": 3.0}
     with_losses(monkeypatch, table)
     made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
     assert [made[0][name] for name in COLUMNS] == ["*", ["58", "36"], "2088"]
     assert report.kept == 1
     assert report.examples[0]["nats_per_token"] == {"with_result": 1.0, "without_note": 5.0, "without_result": 3.0}
-
-
-@pytest.mark.parametrize(
-    ("bare", "call", "reason"),
-    [(2.9, 9.0, "margin missed without a note"), (9.0, 2.9, "margin missed without the result")],
-)
-def test_what_helps_less_than_the_margin_is_not_kept_and_the_reason_is_counted(
-    monkeypatch, model, tokenizer, bare, call, reason
-):
-    with_losses(monkeypatch, {"58 * 36 is 2088. ": 1.0, "58 * 36 is. ": call}, bare)
-    made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
-    assert [made[0][name] for name in COLUMNS] == [None, None, None]
-    assert report.kept == 0
-    assert report.rejected[reason] == 1
 
 
 def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
@@ -198,35 +188,18 @@ def test_settings_that_mean_nothing_are_refused():
             Settings(**{field: value})
 
 
-def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, model, tokenizer):
-    annotated, output = annotate([row("6 / 3", "2"), row("Hi", "Hi")], model, tokenizer), tmp_path / "made.jsonl"
-    write(annotated, output, {})
-    assert report_path(output).is_file()
+def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_without_the_report(
+    tmp_path, model, tokenizer
+):
+    annotated = annotate([row("6 / 3 \u00d7", "2"), row("Hi", "Hi")], model, tokenizer)
+    output = tmp_path / "made.jsonl"
+    write(annotated, output, {"model": "x"})
+    assert [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()] == annotated.rows
+    assert json.loads(report_path(output).read_text()) == {"model": "x"} | annotated.report.as_dict()
     training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
     train, _ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
-
-
-def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tokenizer):
-    with_losses(monkeypatch, {"6 / 3 is 2. ": 0.0})
-    annotated, output = annotate([row("6 / 3 \u00d7", "2")], model, tokenizer), tmp_path / "made.jsonl"
-    write(annotated, output, {"model": "x"})
-    assert json.loads(output.read_text(encoding="utf-8")) == annotated.rows[0]
-    assert json.loads(report_path(output).read_text()) == {"model": "x"} | annotated.report.as_dict()
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert sorted(before) == ["made.jsonl", "made.report.json"]
-
-    def fail(self, *args, **options):
-        if self.name.startswith(".made.jsonl"):
-            raise OSError("disk full")
-        return real(self, *args, **options)
-
-    real = Path.write_text
-    monkeypatch.setattr(Path, "write_text", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write(annotated, output, {"model": "y"})
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.slow
