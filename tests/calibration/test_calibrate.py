@@ -48,7 +48,7 @@ def reading(chance, result="12", by_rule=False):
 
 def test_results_are_those_of_whole_passes(random_model):
     model, tokenizer = random_model
-    texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "Hello!"]
+    texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "1.25 + 3.5 =", "Hello!"]
     found = read_results(model, tokenizer, texts, batch_size=4)
     seen = []
     for text in texts:
@@ -59,20 +59,7 @@ def test_results_are_those_of_whole_passes(random_model):
             model(**chat)
     assert [int(one.result.status[0, -1]) == 0 for one in seen] == [result is not None for result in found]
     assert [one.result for one in read_prompts(model, tokenizer, texts, batch_size=4)] == found
-    assert any(found)
-
-
-def test_decimals_are_read_with_their_point():
-    base, tokenizer = tiny_base()
-    sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2}
-    config = RandomConfig.from_tokenizer(tokenizer, **sizes)
-    model = get_peft_model(base, config).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("operator.bias"):
-                parameter[:-1] += 50.0
-    (found,) = read_prompts(model, tokenizer, ["1.25 + 3.5 ="])
-    assert (found.result, read_results(model, tokenizer, ["1.25 + 3.5 ="])) == ("4.75", ["4.75"])
+    assert found[-2] == "4.75"
 
 
 def test_no_layer_after_the_calculators_runs(random_model):
