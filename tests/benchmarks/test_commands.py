@@ -170,11 +170,12 @@ def test_a_short_soak_finds_no_wrong_answer(run, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
-def test_ablations_and_methods_train_and_test_all_that_they_compare(run):
+def test_ablations_and_methods_train_and_test_all_that_they_compare(run, monkeypatch):
+    monkeypatch.setattr(ablations, "VALIDATION_ITEMS", 1)
     sizes = ("--rows", 64, "--steps", 2, "--search-steps", 1)
-    found = run(ablations, *sizes, "--methods", "igc", "lora", "--seeds", 0, "--per-group", 1, "--checks", 1)
+    found = run(ablations, *sizes, "--seeds", 0, "--per-group", 1)
     assert set(found["runs"]) == {"igc", "lora"}
-    few = ("--batch-size", 8, "--per-cell", 1, "--validation", 1, "--longest", 2, "--timed", 1)
+    few = ("--batch-size", 8, "--per-cell", 1, "--validation", 1, "--longest", 2)
     found = run(methods, *sizes, *few, "--methods", "base", "tool", "igc_tokens")
     assert set(found["runs"]) == set(found["timing"]) == {"base", "tool", "igc_tokens"}
 
