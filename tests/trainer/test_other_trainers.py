@@ -115,6 +115,15 @@ def test_our_trainer_trains_a_lora_beside_a_calculator_that_is_frozen(tmp_path, 
     assert warned(caplog) == []
 
 
+def test_trls_own_trainer_is_told_at_its_first_step_that_the_reading_learns_nothing(tmp_path, caplog):
+    plain = [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows(8)]
+    args = trl.SFTConfig(str(tmp_path), **{**QUICK, "max_steps": 1})
+    trl.SFTTrainer(igc_model(), args, train_dataset=Dataset.from_list(plain), processing_class=tokenizer()).train()
+    (message,) = warned(caplog)
+    assert "it learns nothing" in message
+    assert "use `IGCTrainer`" in message
+
+
 PREFERENCES = Dataset.from_list(
     [{"prompt": r["prompt"], "chosen": r["completion"], "rejected": r["completion"][::-1] + "0"} for r in rows(8)]
 )
