@@ -24,7 +24,6 @@ from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
 from peft_igc.data.columns import COLUMNS
 from peft_igc.inference import loading
 from peft_igc.numbers.calculator import NO_ARITHMETIC
-from peft_igc.trainer.labels import CUT, WHOLE
 
 
 RATES = {LORA: ablations.RATES[LORA]}  # where a search begins
@@ -110,7 +109,7 @@ def written_out(rows: list[dict[str, Any]], form: Form, tokenizer: Any) -> list[
             labels += more if is_written else [-100] * len(more)
         ids.append(tokenizer.eos_token_id)
         labels.append(tokenizer.eos_token_id)
-        made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **dict.fromkeys(COLUMNS)})
+        made.append({"input_ids": ids, "labels": labels, **dict.fromkeys(COLUMNS)})
     return made
 
 

@@ -32,7 +32,6 @@ _DRAWN = {
     "igc/read_accuracy": (_PARTS, "read accuracy"),
     "exact_match": (_PARTS, "exact match"),
 }
-
 _PLOTTED = re.compile(rf"(?:eval(?P<set>_|_.*_))?(?P<end>{'|'.join(_DRAWN)})")
 
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.

@@ -38,10 +38,10 @@ from ..tuner.hooks.wrapper import active_config
 from . import checks
 from .batches import Lots
 from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
-from .collator import RowCheck, SingleDigits, checked_rows, ours
+from .collator import SingleDigits, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
-from .labels import CUT, ROW_COLUMNS
+from .labels import ROW_COLUMNS, RowCheck, checked_rows
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, Recorder, read_alone, reads_alone, supervised_steps
@@ -157,7 +157,7 @@ class IGCTrainer(SFTTrainer):
         prepare = super()._prepare_dataset
         respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
         has_operands = any(name in names for name in ALL_COLUMNS)
-        if self._igc_config is None or CUT in names or not (has_operands or respell):
+        if self._igc_config is None or not (has_operands or respell):
             return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
         # Two passes through TRL's preparation: the first one tokenizes, and the second one recognizes tokenized rows,
         # cuts and shuffles them. Shuffling first would break the row numbers of error messages.

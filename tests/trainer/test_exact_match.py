@@ -142,7 +142,7 @@ def test_a_model_in_pieces_is_refused(tmp_path, how):
     made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)))
     made.args.igc_exact_match = 4
     setattr(made, f"is_{how}_enabled", True)
-    with pytest.raises(ValueError, match=f"(?i)each process separately, but {how} shards the model across"):
+    with pytest.raises(ValueError, match="each process separately, but FSDP, DeepSpeed or .* shards the model across"):
         ExactMatch.of_trainer(made, tokenizer())
 
 
