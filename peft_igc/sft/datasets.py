@@ -10,13 +10,14 @@ Try it: `pytest tests/sft/test_sft.py -k data`
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, supervised_rows
 from ..data.dataset import similar_columns, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
@@ -35,6 +36,7 @@ CHAT_PAIR = f"{PAIR} of messages"
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
+LARGEST_PART = 10  # at most one of this many annotated rows is held out
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
 
@@ -103,8 +105,8 @@ def rows_of_writing(
 
 def load_corpora(
     parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None
-) -> tuple[Any, Any]:
-    """The training set and the test set, which is None unless `eval_strategy` needs one.
+) -> tuple[Any, Any, Any]:
+    """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
     Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
     Without other data they are messages, if `conversational`.
@@ -124,16 +126,34 @@ def load_corpora(
             if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
     parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
-    if arguments.igc_generated_rows:
+    held, wanted = None, arguments.igc_held_out if arguments.has_igc else 0
+    if count := arguments.igc_generated_rows:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
         if form == TEXT:
             raise ValueError(
                 f"`igc_generated_rows` are prompts and completions, but `{next(iter(parts))}` holds texts. "
                 "Write its rows as prompts and completions, or leave one of them out."
             )
-        rows = generated_rows(arguments, training.seed, form, excluded)
-        parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
-    return _joined(parts, test, parsed)
+        # Rows of a stream alone are held out after the trained ones, which then do not depend on how many these are.
+        more = 0 if parts or training.eval_strategy != "no" else min(wanted, count // LARGEST_PART)
+        rows = generated_rows(arguments, training.seed, form, excluded).take(count + more)
+        parts["igc_generated_rows"] = to_dataset(rows[:count])
+        held = to_dataset(rows[count:]) if more else None
+    train, test = _joined(parts, test, parsed)
+    return (train, test, held) if held is not None else _hold_out(train, test, wanted, training.seed)
+
+
+def _hold_out(train: Any, test: Any, wanted: int, seed: int) -> tuple[Any, Any, Any]:
+    """Both sets, and `wanted` annotated rows of the test set, or else of the training set without them, of which a
+    tenth at most is taken away."""
+    source = train if test is None else test
+    annotated = supervised_rows(source) if wanted and hasattr(source, "__len__") else []
+    if not (count := min(wanted, len(annotated) // (LARGEST_PART if test is None else 1))):
+        return train, test, None
+    chosen = set(random.Random(seed).sample(annotated, count))
+    if test is None:
+        train = train.select([at for at in range(len(train)) if at not in chosen])
+    return train, test, source.select(sorted(chosen))
 
 
 def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
-from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
+from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
 from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
@@ -131,13 +131,12 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     """The rows of a run; generated rows of two stages are tokenized at once."""
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
-    train, test = load_corpora(parsed, conversational, excluded)
+    train, test, held = load_corpora(parsed, conversational, excluded)
     if config is None:
         return _Data(train, test)
-    alone = not (parsed.script.dataset_name or parsed.mixture.datasets)
     check_annotated(train, parsed)
-    train, held = hold_out(train, test, parsed, alone, conversational)
     describe(train, config, parsed)
+    alone = not (parsed.script.dataset_name or parsed.mixture.datasets)
     if parsed.training.writing_stage is None or not (alone and conversational):
         return _Data(train, test, held)
     rows = list(train)

@@ -57,8 +57,8 @@ class ExactMatch:
         if shards or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise ValueError(
                 "`igc_exact_match` generates on each process separately, but FSDP, DeepSpeed or `parallelism_config` "
-                "shards the model across processes. Set it to 0 and run `peft-igc eval` on a checkpoint, or train with "
-                "data parallelism (DDP)."
+                "shards the model across processes. Set it to 0 and run `peft-igc eval` on a checkpoint, or train "
+                "with data parallelism (DDP)."
             )
         sizes = rows, args.igc_exact_match_tokens, args.per_device_eval_batch_size
         made = cls(tokenizer, *sizes, args.seed, trainer.chat_template)

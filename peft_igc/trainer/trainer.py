@@ -199,9 +199,9 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, which is that of the first group; with Muon AdamW's, and Muon's as `learning_rate_muon`."""
         rate: float = super()._get_learning_rate()
         made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
-        if isinstance(made, MuonAdamW) and len(made.parts) > 1:
+        if isinstance(made, MuonAdamW) and len(made.param_groups) > 1:
             self._metrics["train"]["learning_rate_muon"] = [rate]
-            rate *= made.adamw_to_muon  # a schedule multiplies both by the same factor
+            rate = made.param_groups[1]["lr"]
         return rate
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:

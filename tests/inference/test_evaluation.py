@@ -237,7 +237,9 @@ def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
     with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
         generate_answers(llama, tokenizer, "abc")
     for prompts in (["1+1=", "2+2="], {"prompt": "1+1="}):
-        with pytest.raises(TypeError, match=r"A prompt is a string, got the (list|dict) .* Call `trace` once per prompt"):
+        with pytest.raises(
+            TypeError, match=r"A prompt is a string, got the (list|dict) .* Call `trace` once per prompt"
+        ):
             trace(llama, tokenizer, prompts)
     assert generate_answers(llama, tokenizer, []) == []
 

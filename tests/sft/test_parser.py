@@ -19,14 +19,6 @@ pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 LINE = ["--model_name_or_path", "tiny", "--output_dir", "out", "--use_cpu", "true", "--bf16", "false"]
 
 
-def test_an_unknown_argument_of_the_line_or_of_the_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match=re.escape("Unknown: `--foo`. See `peft-igc sft --help`.")):
-        sft.parse([*LINE, "--foo", "1"])
-    (tmp_path / "run.yaml").write_text("lerning_rate: 1\n")
-    with pytest.raises(ValueError, match=re.escape("Unknown: `--lerning_rate`.")):
-        sft.parse([*LINE, "--config", str(tmp_path / "run.yaml")])
-
-
 def test_what_is_unknown_is_named_before_a_value_that_cannot_be_used(tmp_path):
     with pytest.raises(ValueError, match="Unknown: `--foo`"):
         sft.parse([*LINE, "--foo", "1", "--igc_loss_weight", "-1"])
@@ -82,92 +74,64 @@ def parsed(tmp_path, *more):
     return sft.parse(line)
 
 
-def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_path):
-    _, training, _, _, igc, _ = parsed(tmp_path)
-    assert igc.igc_generated_rows == parser.GENERATED_ROWS
-    assert training.max_steps == parser.STEPS
-    assert training.per_device_train_batch_size == parser.BATCH_SIZE
-    assert training.warmup_steps == parser.WARMUP
-    assert training.calculator_learning_rate == 1e-3
-    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (4, parser.MUON_RATE)
-
-
-@pytest.mark.parametrize(
-    ("line", "every", "muon"),
-    [
-        (["--max_steps", "2"], 1, None),
-        (["--igc_writing_every", "1"], 1, parser.MUON_RATE),
-        (["--learning_rate", "1e-3"], 4, None),
-        (["--optim", "sgd"], 4, None),
-        (["--igc_train_base"], 1, parser.MUON_RATE),
-        (["--igc_adapter", "igc+lora"], 1, parser.MUON_RATE),
-        (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
-    ],
+ROWS, STEPS, BATCH, MUON, LORA = (
+    getattr(parser, name) for name in ("GENERATED_ROWS", "STEPS", "BATCH_SIZE", "MUON_RATE", "LORA_RATE")
 )
-def test_the_reading_has_steps_of_its_own_and_muon_where_both_are_possible(tmp_path, line, every, muon):
-    training = parsed(tmp_path, *line)[1]
-    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (every, muon)
+# What the user gives, and the values of a run.
+USED = {
+    "": {
+        "igc_generated_rows": ROWS, "max_steps": STEPS, "per_device_train_batch_size": BATCH,
+        "warmup_steps": parser.WARMUP, "calculator_learning_rate": 1e-3, "igc_writing_every": parser.WRITING_EVERY,
+        "igc_muon_learning_rate": MUON,
+    },
+    "--max_steps 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None, "warmup_steps": 0},
+    "--max_steps 200": {"warmup_steps": parser.WARMUP},
+    "--igc_writing_every 1": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
+    "--learning_rate 1e-3": {"igc_writing_every": 4, "igc_muon_learning_rate": None, "calculator_learning_rate": 1e-3},
+    "--optim sgd": {"igc_writing_every": 4, "igc_muon_learning_rate": None},
+    "--igc_train_base": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
+    "--accelerate_config ddp --num_processes 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None},
+    "--max_steps -1": {"max_steps": -1},
+    "--num-train-epochs=3": {"max_steps": -1, "igc_generated_rows": ROWS},  # TRL's default, but given
+    "--per_device_train_batch_size 8": {"per_device_train_batch_size": 8},
+    "--gradient_accumulation_steps 2": {"per_device_train_batch_size": 8},
+    "--warmup_steps 0": {"warmup_steps": 0},
+    "--igc_learning_rate 4e-3": {"calculator_learning_rate": 4e-3},
+    "--dataset_name mine": {"igc_generated_rows": 0},  # data of one's own are not mixed with generated rows
+    "--igc_generated_rows 64": {"igc_generated_rows": 64},
+    # No more rows are generated than the steps read.
+    "--max_steps 3": {"igc_generated_rows": 3 * BATCH},
+    "--max_steps 3 --gradient_accumulation_steps 2": {"igc_generated_rows": 3 * 2 * 8},
+    '--max_steps 3 --activation_checkpointing no --igc_writing {"steps":9,"rows":300}': {"igc_generated_rows": 300},
+    "--max_steps 9999": {"igc_generated_rows": ROWS},
+    "--max_steps 3 --igc_generated_rows 500": {"igc_generated_rows": 500},
+    # A LoRA has its own rate, and baselines keep the steps and batches of TRL.
+    "--igc_adapter igc+lora": {
+        "learning_rate": LORA, "calculator_learning_rate": 1e-3, "igc_writing_every": 1,
+        "igc_muon_learning_rate": MUON,
+    },
+    "--igc_adapter igc+lora --learning_rate 5e-4": {"learning_rate": 5e-4, "calculator_learning_rate": 5e-4},
+    "--igc_adapter igc+lora --igc_learning_rate 3e-3": {"learning_rate": LORA, "calculator_learning_rate": 3e-3},
+    "--igc_adapter lora": {
+        "learning_rate": LORA, "max_steps": -1, "per_device_train_batch_size": 8, "igc_generated_rows": 0,
+    },
+    "--igc_adapter none": {"learning_rate": 2e-5, "max_steps": -1, "per_device_train_batch_size": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", USED)
+def test_what_is_given_stays_and_the_rest_teaches_a_calculator(tmp_path, line):
+    found = parsed(tmp_path, *line.split())
+    values = {
+        name: getattr(found.igc if name == "igc_generated_rows" else found.training, name) for name in USED[line]
+    }
+    assert values == USED[line]
 
 
 def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     training = parsed(tmp_path)[1]
     assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "value"),
-    [
-        (["--max_steps", "-1"], "max_steps", -1),
-        (["--num_train_epochs", "3"], "max_steps", -1),  # TRL's default, but given
-        (["--num-train-epochs=3"], "max_steps", -1),
-        (["--per_device_train_batch_size", "8"], "per_device_train_batch_size", 8),
-        (["--gradient_accumulation_steps", "2"], "per_device_train_batch_size", 8),
-        (["--warmup_steps", "0"], "warmup_steps", 0),
-        (["--max_steps", "2"], "warmup_steps", 0),  # a warm-up would leave one step of the two
-        (["--max_steps", "200"], "warmup_steps", parser.WARMUP),
-        (["--learning_rate", "3e-3"], "calculator_learning_rate", 3e-3),
-        (["--igc_learning_rate", "4e-3"], "calculator_learning_rate", 4e-3),
-    ],
-)
-def test_what_is_given_stays(tmp_path, line, name, value):
-    assert getattr(parsed(tmp_path, *line)[1], name) == value
-
-
-@pytest.mark.parametrize(
-    ("line", "count"),
-    [
-        (["--max_steps", "3"], 3 * parser.BATCH_SIZE),
-        (["--max_steps", "3", "--gradient_accumulation_steps", "2"], 3 * 2 * 8),
-        (["--max_steps", "3", "--igc_writing", '{"steps": 9, "rows": 300}', "--activation_checkpointing", "no"], 300),
-        (["--max_steps", "9999"], parser.GENERATED_ROWS),
-        (["--num_train_epochs", "1"], parser.GENERATED_ROWS),
-        (["--max_steps", "3", "--igc_generated_rows", "500"], 500),
-    ],
-)
-def test_no_more_rows_are_generated_by_default_than_the_steps_read(tmp_path, line, count):
-    assert parsed(tmp_path, *line)[4].igc_generated_rows == count
-
-
-def test_data_of_ones_own_are_not_mixed_with_generated_rows(tmp_path):
-    assert parsed(tmp_path, "--dataset_name", "mine")[4].igc_generated_rows == 0
-    assert parsed(tmp_path, "--igc_generated_rows", "64")[4].igc_generated_rows == 64
-
-
-def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 1e-3)
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--learning_rate", "5e-4")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (5e-4, 5e-4)
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--igc_learning_rate", "3e-3")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 3e-3)
-
-
-def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
-    for adapter, rate in (("lora", parser.LORA_RATE), ("none", 2e-5)):
-        _, training, _, _, igc, _ = parsed(tmp_path, "--igc_adapter", adapter)
-        assert (training.max_steps, training.per_device_train_batch_size, igc.igc_generated_rows) == (-1, 8, 0)
-        assert training.learning_rate == rate
 
 
 def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):

@@ -194,12 +194,6 @@ def test_a_faulty_row_of_a_stream_is_named_by_its_index(tmp_path):
         made.train()
 
 
-def test_supervised_text_without_an_anchor_is_refused_with_the_cure(tmp_path):
-    data = Dataset.from_list([{"text": "1+2=3", **add("1", "2", "3")}])
-    with pytest.raises(ValueError, match=r"row 0: .* no anchor.* `IGCConfig.from_tokenizer\(...\)`"):
-        trainer(tmp_path, data)
-
-
 def _conversation(*turns, operators, operands):
     roles = ("user", "assistant") * len(turns)
     messages = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
@@ -272,11 +266,6 @@ def test_a_part_of_the_rows_that_is_cut_is_told_with_its_share_and_the_length_th
     caplog.clear()
     trainer(tmp_path, with_long_prompts(8, 2), max_length=enough)
     assert "cuts" not in caplog.text
-
-
-def test_a_length_that_may_not_have_been_given_is_called_the_default(tmp_path):
-    with pytest.raises(ValueError, match="`max_length=1024`, the default, cuts all 2 rows"):
-        trainer(tmp_path, with_long_prompts(2, 2, length=1030), max_length=1024)
 
 
 def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog, monkeypatch):

@@ -99,11 +99,6 @@ def test_logs_may_lack_the_reading_and_the_loss(clock):
     assert lines[0] == "step 2/10  loss 2.000  8 s left"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 00 s"), (75, "1 min 15 s")])
-def test_durations_are_told_in_minutes_and_seconds(seconds, text):
-    assert duration(seconds) == text
-
-
 def test_in_a_second_stage_exact_match_is_measured_and_the_time_left_is_its_own(clock):
     lines = []
     progress = Progress(lines.append, lambda: 0.5, checks=2)

@@ -191,16 +191,6 @@ def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
     assert ran == []
 
 
-def test_texts_beyond_the_memory_run_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading_only, "MOST_BYTES", 0)
-    made = trainer(tmp_path)
-    kept, batch, ran = KeptOutputs(made.model), list(made.get_train_dataloader())[0], watched(made)
-    for _ in range(2):
-        read_alone(made.model.train(), batch, kept)
-    assert ran == [0, 1] * 2
-    assert not kept.texts
-
-
 def test_the_layers_are_their_own_after_a_pass(tmp_path):
     made = trainer(tmp_path)
     kept, batch = KeptOutputs(made.model), list(made.get_train_dataloader())[0]

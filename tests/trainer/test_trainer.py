@@ -292,19 +292,6 @@ def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):
     assert 'PeftModel.from_pretrained(model, "adder")' in block
 
 
-@pytest.mark.slow
-def test_the_quick_start_of_a_card_runs(tmp_path, monkeypatch):
-    base, out = tmp_path / "base", tmp_path / "adder"
-    tiny_model("llama").save_pretrained(base)
-    tokenizer().save_pretrained(base)
-    made = trainer(out, model=transformers.AutoModelForCausalLM.from_pretrained(base), peft_config=small_config())
-    made.save_model()
-    made.create_model_card(str(out))
-    assert str(base) not in (out / "README.md").read_text()
-    monkeypatch.chdir(tmp_path)  # the card has the name of the base's folder, not its path
-    exec(compile(quick_start(out), "card", "exec"), {})
-
-
 def test_the_card_says_what_was_trained_and_measured(tmp_path):
     made = trainer(tmp_path, eval_dataset={"sums": to_dataset(rows(3)), "more": to_dataset(rows(2))})
     made.create_model_card("adder")
