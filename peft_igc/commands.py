@@ -41,10 +41,9 @@ def calibrate(arguments: argparse.Namespace) -> int:
     from .calibration.run import CURVE, calibrate, save_calibration
     from .data.files import read_rows
 
-    if not 0 <= arguments.wrong < 1:
-        raise ValueError(f"`--wrong {arguments.wrong:g}` is not a share. Pass 0 or more, and less than 1.")
-    if not 0 <= arguments.least < 1:
-        raise ValueError(f"`--least {arguments.least:g}` is no threshold. Pass 0 or more, and less than 1.")
+    for name, share in _given(arguments, "wrong", "least").items():
+        if not 0 <= share < 1:
+            raise ValueError(f"`--{name} {share:g}` is not a share. Pass 0 or more, and less than 1.")
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)

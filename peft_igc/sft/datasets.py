@@ -129,14 +129,15 @@ def load_corpora(
     held, wanted = None, arguments.igc_held_out if arguments.has_igc else 0
     if count := arguments.igc_generated_rows:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
-        if form == TEXT:
-            raise ValueError(
-                f"`igc_generated_rows` are prompts and completions, but `{next(iter(parts))}` holds texts. "
-                "Write its rows as prompts and completions, or leave one of them out."
-            )
+        if form == TEXT or (form == CHAT and not training.assistant_only_loss):
+            name, cure = next(iter(parts)), "write its rows as prompts and completions, or leave one of them out"
+            cure = f"set `assistant_only_loss=True`, or {cure}" if form == CHAT else cure
+            raise ValueError(f"`igc_generated_rows` are prompts and completions, but `{name}` has {form}: {cure}.")
         # Rows of a stream alone are held out after the trained ones, which then do not depend on how many these are.
         more = 0 if parts or training.eval_strategy != "no" else min(wanted, count // LARGEST_PART)
         rows = generated_rows(arguments, training.seed, form, excluded).take(count + more)
+        if form == CHAT:
+            rows = [{"messages": [*row.pop("prompt"), *row.pop("completion")], **row} for row in rows]
         parts["igc_generated_rows"] = to_dataset(rows[:count])
         held = to_dataset(rows[count:]) if more else None
     train, test = _joined(parts, test, parsed)
@@ -163,7 +164,7 @@ def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]
         _check_columns(name, part, training.dataset_text_field, parsed.igc.has_igc)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
-    train = join(parts, training.assistant_only_loss)
+    train = join(parts)
     if mixture.test_split_size is not None:  # also instead of a test split that the dataset has
         split = train.train_test_split(test_size=mixture.test_split_size, seed=training.seed)
         train, test = split["train"], split["test"]
@@ -283,12 +284,10 @@ def _form(name: str, part: Any) -> str:
     return held[0]
 
 
-def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
+def join(parts: dict[str, Any]) -> Any:
     """Concatenates datasets. The result has the columns of all of them, with None where a part has no such column.
 
-    Conversations and pairs of messages are joined as conversations if `assistant_only_loss` keeps the loss off the
-    prompts. Prompts that contain an answer are then refused, because that answer would be trained too. If one part has
-    lists of annotations, the single annotations of the others become lists of one.
+    If one part has lists of annotations, the single annotations of the others become lists of one.
 
     Raises:
         ValueError: Parts do not go together. The message names them.
@@ -298,14 +297,9 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
     if len(parts) == 1:
         return next(iter(parts.values()))
     forms = {name: _form(name, part) for name, part in parts.items()}
-    if set(forms.values()) == {CHAT, CHAT_PAIR} and assistant_only_loss:
-        parts = {name: _as_chats(name, part) if forms[name] == CHAT_PAIR else part for name, part in parts.items()}
-    elif len(set(forms.values())) > 1:
+    if len(set(forms.values())) > 1:
         held = "; ".join(f"`{name}` has {form}" for name, form in forms.items())
-        raise ValueError(
-            f"The datasets of a mixture need one form: {held}. Prompts and completions of messages can be joined with "
-            "conversations if `assistant_only_loss=True`; rewrite others."
-        )
+        raise ValueError(f"The datasets of a mixture need one form: {held}. Rewrite the rows of one, or leave it out.")
     if any(_has_lists(part) for part in parts.values()):
         parts = {name: part if _has_lists(part) else _as_lists(part) for name, part in parts.items()}
     try:
@@ -315,21 +309,6 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
             f"The datasets {', '.join(f'`{name}`' for name in parts)} hold one column in different types: {error} "
             "Leave that column out with `columns`, or give it one type."
         ) from error
-
-
-def _as_chats(name: str, part: Any) -> Any:
-    """Prompts and completions as `messages`."""
-
-    def joined(row: Any) -> dict[str, Any]:
-        if any(message["role"] == "assistant" for message in row["prompt"]):
-            raise ValueError(
-                f"A prompt of `{name}` holds an answer of the assistant, {row['prompt']}, which is not trained by "
-                "itself, but would be as a part of a conversation. Write the other datasets as prompts and "
-                "completions, or leave one out."
-            )
-        return {"messages": row["prompt"] + row["completion"]}
-
-    return part.map(joined, remove_columns=["prompt", "completion"])
 
 
 def _has_lists(part: Any) -> bool:

@@ -188,29 +188,3 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     assert run.run(line_of(base, tmp_path, "--igc_held_out", "0")) == 0
     assert not (tmp_path / "out" / FILE_NAME).exists()
     assert "Not evaluated: no annotated rows were held out" in capsys.readouterr().out
-
-
-def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.setattr(closing, "evaluate_closing", lambda trainer, held, batches: GOOD)
-    assert run.run(line_of(base, tmp_path)) == 0
-    assert "not fit for use" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_that_was_interrupted_is_not_judged(base, tmp_path, capsys, monkeypatch):  # noqa: F811
-    class Stopped(run.IGCTrainer):
-        def train(self, *args, **kwargs):
-            super().train(*args, **kwargs)
-            self.state.global_step = 0
-
-    monkeypatch.setattr(run, "IGCTrainer", Stopped)
-    assert run.run(line_of(base, tmp_path)) == 0
-    assert "Not evaluated: training was interrupted in step 0 of 1" in capsys.readouterr().out
-
-
-def test_processes_that_were_launched_are_judged_by_the_file(tmp_path, monkeypatch):
-    line = arguments("tiny", tmp_path, "--accelerate_config", "ddp", "--num_processes", "2")
-    monkeypatch.setattr(run, "launch", lambda *args: 0)
-    assert run.run(line) == 0
-    write_closing(Closing(20, asked=20), tmp_path)
-    assert run.run(line) == 1

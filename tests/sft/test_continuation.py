@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from tiny_training import WARNINGS, rows
 
 from peft_igc.inference.loading import find_adapter, read_config, tiny_base
-from peft_igc.sft import models
 from peft_igc.sft.models import _with_saved
 from tests.sft.test_sft import SMALL, _no_launch, arguments, base, trained, write  # noqa: F401 - fixtures
 

@@ -37,12 +37,6 @@ def load(script=None, mixture=None, igc=None, **training):
     return [one.remove_columns(ROW_COLUMN) if has else one for one, has in zip(loaded, named, strict=True)]
 
 
-def generated(n, form="`prompt` and `completion` of messages", **fields):
-    """Generated rows of a small calculator as a dataset."""
-    sizes = {"igc_num_digits": 4, "igc_result_digits": 4}
-    return to_dataset(generated_rows(IGCArguments(**{**sizes, **fields}), 0, form).take(n))
-
-
 def test_data_of_a_folder_keep_their_rows_and_test_split(tmp_path):
     folder = write(tmp_path / "d", rows(6))
     write(tmp_path / "d", rows(2, seed=1), "test.jsonl")
@@ -82,22 +76,15 @@ def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture()
         check_columns(found[0], Limits(4, 4))
 
 
-def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts():
-    parts = {"chats": to_dataset(CHATS), "pairs": generated(2, igc_generated_max_digits=2)}
-    with pytest.raises(ValueError, match="`chats` has `messages`; `pairs` has `prompt` and `completion` of messages"):
-        join(parts)
-    joined = join(parts, assistant_only_loss=True)
+def test_generated_rows_join_chats_if_the_loss_stays_off_the_prompts(tmp_path):
+    named = ScriptArguments(dataset_name=write(tmp_path / "d", CHATS))
+    igc = IGCArguments(igc_generated_rows=2, igc_held_out=0)
+    joined, _ = load(named, igc=igc, assistant_only_loss=True)
     assert set(joined.column_names) == {"messages", *ALL_COLUMNS}
+    assert [len(row["messages"]) for row in joined] == [2] * 5
     assert all(row["messages"][-1]["role"] == "assistant" for row in joined)
-
-
-def test_data_in_pairs_whose_prompts_hold_answers_stay_apart_from_chats():
-    turns = [("user", "What is 2 plus 2?"), ("assistant", "5"), ("user", "What is 5 times 6?"), ("assistant", "30")]
-    messages = [{"role": role, "content": text} for role, text in turns]
-    pairs = Dataset.from_list([{"prompt": messages[:3], "completion": messages[3:]}])
-    assert join({"pairs": pairs}, assistant_only_loss=True) is pairs  # the loss is on "30" alone
-    with pytest.raises(ValueError, match="A prompt of `pairs` holds an answer of the assistant"):
-        join({"chats": to_dataset(CHATS), "pairs": pairs}, assistant_only_loss=True)
+    with pytest.raises(ValueError, match="has `messages`: set `assistant_only_loss=True`, or write its rows"):
+        load(named, igc=igc)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
@@ -196,8 +183,8 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
         (ValueError, "`test_split_size` needs rows that can be counted",
          {"mixture": DatasetMixtureConfig([DatasetConfig(folder)], streaming=True, test_split_size=0.5),
           "eval_strategy": "steps"}),
-        (ValueError, "holds texts", {"script": ScriptArguments(dataset_name=write(tmp_path / "x", [{"text": "a"}])),
-                                     "igc": igc}),
+        (ValueError, "has `text`: write its rows",
+         {"script": ScriptArguments(dataset_name=write(tmp_path / "x", [{"text": "a"}])), "igc": igc}),
     ):  # fmt: skip
         with pytest.raises(error, match=re.escape(message)):
             load(**options)

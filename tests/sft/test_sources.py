@@ -11,10 +11,8 @@ from trl.scripts.utils import DatasetConfig
 from peft_igc import cli
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.sft import datasets
-from peft_igc.sft import run as sft
-from peft_igc.sft.arguments import IGCArguments
 from peft_igc.text.values import Limits
-from tests.sft.test_datasets import load, load_corpora
+from tests.sft.test_datasets import load
 from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
 
 
@@ -54,15 +52,6 @@ def test_rows_whose_lines_are_not_known_are_counted(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(rows(2), indent=1))
     assert named(str(path))[-1] == f"`{path}`, row 1"
-
-
-def test_rows_of_a_mixture_keep_their_names(tmp_path):
-    paths = [file_of(tmp_path, rows(2), name) for name in ("a.jsonl", "b.jsonl")]
-    entries = [DatasetConfig(path) for path in paths]
-    entries[1].columns = list(rows(1)[0])
-    parsed = sft.parse(arguments("tiny", tmp_path))._replace(mixture=DatasetMixtureConfig(entries), igc=IGCArguments())
-    joined, *_ = load_corpora(parsed)
-    assert joined[ROW_COLUMN][-1] == f"`{paths[1]}`, line 2"
 
 
 # ------------------------------------------------------------------------------------------ numbers

@@ -105,25 +105,6 @@ def test_resuming_on_other_rows_is_said(tmp_path, caplog):
         assert ("The training rows are not those of the checkpoint" in caplog.text) == said
 
 
-def test_nothing_is_added_to_the_checkpoints_of_a_calculator_alone_nor_to_what_is_saved_at_last(tmp_path):
-    made = trainer(tmp_path / "alone", **SAVED)
-    made.train()
-    assert not (tmp_path / "alone" / "checkpoint-2" / TRAINED).exists()
-    out = tmp_path / "checkpoint-9"  # an unlucky name
-    made = trainer(out, model=with_base(), **SAVED)
-    made.train()
-    made.save_model()
-    assert (out / "checkpoint-2" / TRAINED).is_file()
-    assert not (out / TRAINED).exists()
-
-
-def test_a_best_model_that_is_gone_is_not_said_to_be_kept(tmp_path):
-    made = trainer(tmp_path)
-    made.state.best_model_checkpoint, made.state.best_global_step = str(tmp_path / "checkpoint-1"), 1
-    made._load_best_model()  # transformers warns
-    assert made._igc_kept_step is None
-
-
 def test_a_checkpoint_without_all_that_is_trained_is_refused(tmp_path):
     made = trainer(tmp_path, **SAVED)
     made.train()

@@ -1,7 +1,5 @@
 """Promises of the optimizer: who trains what, and that both parts act as one optimizer."""
 
-import copy
-
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -93,15 +91,6 @@ def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path)
             assert not torch.equal(parameter, before[name]), name
 
 
-def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
-    optimizer = _made(*_two())
-    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # as Accelerate does before the first step
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
-    optimizer.step()
-    scheduler.step()
-    assert [group["lr"] for group in optimizer.param_groups] == [0.01, 0.015]
-
-
 def test_each_part_trains_its_parameters_and_muon_needs_no_adamw():
     (matrix, vector), (alone_matrix, alone_vector) = _two(), _two()
     _run(_made(matrix, vector), (matrix, vector), 3)
@@ -109,18 +98,6 @@ def test_each_part_trains_its_parameters_and_muon_needs_no_adamw():
     _run(torch.optim.AdamW([alone_vector], lr=0.03), (alone_vector,), 3)
     assert torch.equal(matrix, alone_matrix)
     assert torch.equal(vector, alone_vector)
-
-
-def test_muon_leaves_out_what_is_frozen_and_takes_the_calculators_of_all_layers():
-    model = get_peft_model(tiny_model("llama"), small_config())
-    one = len(calculator_matrices(model))
-    model.add_adapter("second", small_config(layer=2))
-    assert len(calculator_matrices(model)) == one  # the second is not active
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("igc." in name)
-    assert len(calculator_matrices(model)) == 2 * one
-    model.requires_grad_(False)
-    assert calculator_matrices(model) == []
 
 
 def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_would(tmp_path):

@@ -13,12 +13,11 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
-from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 from peft_igc.tuner.hooks import active_config
 from tests.trainer.test_trainer_invariants import weights
@@ -81,12 +80,6 @@ def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_rem
             made.train()
     collator.needs_columns = False  # on purpose
     made.train()
-
-
-def test_our_trainer_needs_no_columns_in_a_collator_that_it_was_given(tmp_path):
-    collator = IGCDataCollator(0, igc_config=active_config(igc_model()), tokenizer=tokenizer())
-    data = Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)])
-    IGCTrainer(igc_model(), arguments(tmp_path), collator, data, processing_class=tokenizer()).train()
 
 
 # ------------------------------------------------------------------------------------------ TRL

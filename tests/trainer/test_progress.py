@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from peft_igc.inference.evaluation import duration
 from peft_igc.trainer import progress as module
 from peft_igc.trainer.progress import Progress
 
@@ -87,16 +86,6 @@ def test_the_time_limit_stops_after_a_step_and_says_so(clock):
     progress = Progress(lines.append, lambda: 0.0, checks=1, minutes=10 / 60)  # the last step reaches it
     assert run(progress, clock) == 10
     assert not progress.stopped_early
-
-
-def test_logs_may_lack_the_reading_and_the_loss(clock):
-    lines = []
-    progress = Progress(lines.append)
-    run(progress, clock, logs={"train_runtime": 3.0})
-    assert progress.history == []
-    run(progress, clock, logs={"loss": 2.0})
-    assert progress.history[0]["loss_lm"] == 2.0
-    assert lines[0] == "step 2/10  loss 2.000  8 s left"
 
 
 def test_in_a_second_stage_exact_match_is_measured_and_the_time_left_is_its_own(clock):
