@@ -227,7 +227,7 @@ _RESUME = ["--resume_from_checkpoint", "true"]
 def how_to_go_on(argv: Sequence[str], folder: str) -> str:
     """The message about an interrupted run with these arguments: its last checkpoint and a command, or neither."""
     try:
-        checkpoint = last_complete_checkpoint(folder, 1)
+        checkpoint = last_complete_checkpoint(folder)
     except ValueError:
         return (
             "Interrupted before the first checkpoint, so nothing is saved. `--save_steps N` saves one every N steps, "

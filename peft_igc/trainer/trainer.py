@@ -314,7 +314,7 @@ class IGCTrainer(SFTTrainer):
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")

@@ -1,7 +1,6 @@
 """What is trained with a calculator is in the checkpoints, and the last complete one is found."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -157,26 +156,6 @@ def test_the_last_checkpoint_that_was_saved_to_its_end_is_found_and_others_are_t
     for step in (12, 14, 16):
         assert f"checkpoint-{step}` was not saved to its end" in caplog.text
     assert "checkpoint-2`" not in caplog.text
-
-
-def generators(path, *ranks):
-    for rank in ranks:
-        torch.save({"cpu": torch.zeros(1)}, Path(path) / f"rng_state_{rank}.pth")
-
-
-def test_a_checkpoint_of_several_processes_is_whole_when_each_has_written_its_own(tmp_path):
-    only_the_model = saved(tmp_path, 2)
-    both = saved(tmp_path, 4)
-    generators(both, 0, 1)
-    half = saved(tmp_path, 6)
-    generators(half, 0, 1)
-    file = Path(half) / "rng_state_1.pth"
-    file.write_bytes(file.read_bytes()[:-30])
-    generators(saved(tmp_path, 8), 0)
-    assert last_complete_checkpoint(tmp_path, processes=2) == both
-    (Path(both) / "rng_state_1.pth").unlink()
-    assert last_complete_checkpoint(tmp_path, processes=2) == only_the_model
-    assert last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-8")
 
 
 @pytest.mark.parametrize("exists", [True, False])
