@@ -5,7 +5,7 @@ In: counts of `sets`. Out: numbers and lines of text. Try it: `pytest tests/demo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from ..data.bigbench import OPERATION_NAMES
@@ -34,11 +34,16 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
 
     The one-digit subtasks are complete sets, so their items cannot be kept out of training.
     """
-    counts = _cells(report["groups"])
-    parts = {name: counts[name, None] for name in OPERATIONS}
-    (right, n), (right_of_one, n_of_one) = counts[None, None], counts[None, "1"]
-    parts |= {"one digit": (right_of_one, n_of_one), "two digits and more": (right - right_of_one, n - n_of_one)}
-    return {"all": report["exact_match"]} | {part: right / n for part, (right, n) in parts.items()}
+    scores = report["groups"]
+
+    def share(groups: Set[str]) -> float:
+        found = [scores[group] for group in groups]
+        return sum(round(one["exact_match"] * one["n"]) for one in found) / sum(one["n"] for one in found)
+
+    of_one_digit = {group for group in scores if group.startswith("1_digit_")}
+    parts = {name: share({group for group in scores if group.endswith(f"_{name}")}) for name in OPERATIONS}
+    parts |= {"one digit": share(of_one_digit), "two digits and more": share(scores.keys() - of_one_digit)}
+    return {"all": report["exact_match"]} | parts
 
 
 def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
@@ -79,19 +84,6 @@ def _promise(results: Mapping[str, Any]) -> list[str]:
         f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
         f"between {low:.1f} and {high:.1f}.",
     ]
-
-
-def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, str | None], tuple[int, int]]:
-    """(right answers, items) by (operation, digits). None as operation or digits means all of them."""
-    counts: dict[tuple[str | None, str | None], tuple[int, int]] = {}
-    for group, score in groups.items():
-        digits, _, name = group.partition("_digit_")
-        if name not in OPERATIONS or not digits.isdecimal():
-            continue
-        for key in ((name, digits), (name, None), (None, digits), (None, None)):
-            right, n = counts.get(key, (0, 0))
-            counts[key] = (right + round(score["exact_match"] * score["n"]), n + score["n"])
-    return counts
 
 
 def report_table(results: Mapping[str, Any]) -> str:

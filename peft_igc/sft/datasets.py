@@ -4,7 +4,7 @@ In: TRL's data arguments and `IGCArguments`. Out: a training set with operand co
 annotation, and a test set if an evaluation needs one. A dataset is a folder, a file or a hub id, with conversations
 (`messages`), prompts and completions, or texts. The package's own arithmetic can be added. Nothing is tokenized and no
 operand column is checked here: the trainer does both.
-Try it: `pytest tests/sft/test_sft.py -k data`
+Try it: `pytest tests/sft/test_datasets.py`
 """
 
 from __future__ import annotations
@@ -45,15 +45,10 @@ def generated_rows(
 ) -> ArithmeticRows:
     """The stream of the package's own arithmetic. Equal seeds give equal rows.
 
-    Without a calculator, the rows are those of the calculator that a LoRA is compared with.
-
-    Args:
-        arguments: The parsed arguments.
-        seed: Seed of the stream.
-        form: `CHAT` or `CHAT_PAIR` for messages, any other for plain strings.
-        excluded: Test items, whose calculations do not occur, except those of BIG-bench's one-digit subtasks, which
-            are complete sets. None: `bigbench_test_set(200)`.
-        changes: Arguments of `ArithmeticRows` that differ.
+    Without a calculator, the rows are those of the calculator that a LoRA is compared with. The forms `CHAT` and
+    `CHAT_PAIR` have messages, others plain strings. The calculations of `excluded` (None: `bigbench_test_set(200)`) do
+    not occur, except those of BIG-bench's one-digit subtasks, which are complete sets. `changes` are arguments of
+    `ArithmeticRows`.
     """
     limits, most = _limits(arguments), arguments.igc_generated_max_digits
     with_tokens = arguments.igc_interface == "tokens"

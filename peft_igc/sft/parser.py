@@ -9,7 +9,6 @@ Try it: `peft-igc sft --help`, `pytest tests/sft/test_parser.py`
 from __future__ import annotations
 
 import argparse
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,14 +63,6 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
     """Shows defaults, and keeps the lines of the examples."""
 
 
-class _HelpAll(argparse.Action):
-    """Prints the page of all arguments, and ends the program."""
-
-    def __call__(self, parser: Any, *args: Any, **kwargs: Any) -> None:
-        parser._print_message(parser.format_help_all(), sys.stdout)
-        parser.exit()
-
-
 class SFTParser(TrlParser):
     """The parser of `peft-igc sft`."""
 
@@ -79,9 +70,6 @@ class SFTParser(TrlParser):
         usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
         options: dict[str, Any] = {"epilog": EXAMPLES, "allow_abbrev": False, "formatter_class": _Formatter}
         super().__init__(TYPES, prog="peft-igc sft", usage=usage, **options)
-        self.add_argument(
-            "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
-        )
 
     def set_defaults_with_config(self, **kwargs: Any) -> list[str]:
         """Refuses unknown keys of a YAML file, before an error about values could hide them."""
@@ -99,7 +87,7 @@ class SFTParser(TrlParser):
         texts = [textwrap.shorten(text, WIDTH - 34, placeholder=" ...") for text in texts]
         lines = [f"  --{name:<29} {text}".rstrip() for name, text in zip(SHORT, texts, strict=True)]
         head = f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]"
-        return "\n".join([head, "", "arguments (--help-all shows all):", *lines, "", EXAMPLES])
+        return "\n".join([head, "arguments (--help-all shows all):", *lines, EXAMPLES])
 
     def format_help_all(self) -> str:
         """The page of all arguments, ours first."""
@@ -142,13 +130,8 @@ def given_names(argv: Sequence[str]) -> set[str]:
 
 
 def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> dict[str, Any]:
-    """The values of the arguments that the user left out, where they are not those of the parser.
-
-    Args:
-        parsed: The parsed arguments.
-        given: Names of the arguments that the user gave, as `given_names` returns them.
-        one_process: Whether the run stays in one process, as separate steps for the reading and Muon require.
-    """
+    """The values of the arguments that the user left out, where they are not those of the parser; `given_names` has
+    the others. Separate steps for the reading and Muon require a run in one process."""
     training, igc, found = parsed.training, parsed.igc, dict[str, Any]()
     if igc.has_lora and "learning_rate" not in given:
         # Next to a calculator, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.

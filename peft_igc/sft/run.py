@@ -11,6 +11,7 @@ Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,9 @@ def parse(argv: Sequence[str]) -> Parsed:
     """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
     no effect, or contradicts another. Abbreviated names are unknown.
     """
+    if {"--help-all", "--help_all"} & set(argv):
+        say(SFTParser().format_help_all())
+        sys.exit()
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)
@@ -191,15 +195,12 @@ def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """`peft-igc sft`: trains here, or in processes that accelerate launches.
+    """`peft-igc sft`: trains here, or in processes that accelerate launches; returns the exit code.
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
     there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
-    above 1 and `igc_writing`, which run in one process.
-
-    Returns:
-        The exit code: 1 if a process failed, the closing evaluation found that nothing was learned, or a
-        demonstration missed a target.
+    above 1 and `igc_writing`, which run in one process. The code is 1 if a process failed, the closing evaluation
+    found that nothing was learned, or a demonstration missed a target.
 
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.

@@ -21,13 +21,10 @@ __all__ = ["Progress"]
 
 
 class Progress(TrainerCallback):
-    """Reports the progress of a training run.
+    """Reports the progress of a training run, with a line of text for `say`.
 
-    Args:
-        say: Called with each line of text.
-        measure: Returns the exact match (0..1) of the current model on a small sample. None: not measured.
-        checks: Number of measurements. They are evenly spread, the last one at the end of the run.
-        minutes: Time limit of the run, measurements included. None: no limit.
+    `measure` returns the exact match (0..1) of the current model on a small sample, `checks` times, evenly spread, the
+    last time at the end. `minutes` is the time limit of the run, measurements included.
     """
 
     def __init__(

@@ -46,10 +46,7 @@ CASES = {
     "assistant turns": (CHAT, {"assistant_only_loss": True}, dict),
     "operand columns that nobody reads": (rows(8), {}, lora),
     "checkpointing and bf16": (PLAIN, {"gradient_checkpointing": True, "bf16": True}, lora),
-    "wrapped packing": (TEXT, {"packing": True, "packing_strategy": "wrapped", "max_length": 16}, dict),
-    "label smoothing": (PLAIN, {"label_smoothing_factor": 0.1}, dict),
     "a loss of one's own": (PLAIN, {}, lambda: {"compute_loss_func": _squared}),
-    "formatting": (PLAIN, {"completion_only_loss": False}, lambda: {"formatting_func": lambda r: r["prompt"] + "!"}),
 }
 
 
