@@ -57,7 +57,7 @@ def parse(argv: Sequence[str]) -> Parsed:
     """
     if {"--help-all", "--help_all"} & set(argv):
         say(SFTParser().format_help_all())
-        sys.exit()
+        sys.exit(0)
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)

@@ -272,7 +272,7 @@ class RowCheck:
 def steps_of_checked(row: Mapping[str, Any]) -> dict[int, StepLabel]:
     """The labels of a row of `checked_rows` by the position of their anchor."""
     steps = json.loads(row[STEPS])["steps"]
-    return {at: StepLabel(*fields, Status(status)) for at, *fields, status in steps}
+    return {at: StepLabel(one[0], one[1], one[2], Status(one[3])) for at, *one in steps}
 
 
 def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:

@@ -60,16 +60,6 @@ def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):  #
         }
 
 
-def test_a_calculator_goes_on_beside_a_new_lora(base, saved, tmp_path):  # noqa: F811
-    made = go_on(base, saved, tmp_path / "out", "igc", *KINDS["igc+lora"], "--lora_r", "2")
-    assert files(tmp_path / "out").keys() == files(saved / "igc+lora").keys()
-    trainable = {name.rpartition(".low_rank")[0] for name, p in made.model.named_parameters() if p.requires_grad}
-    assert any("lora_A" in name for name in trainable)
-    before, after = load_file(saved / "igc" / WEIGHTS), load_file(tmp_path / "out" / WEIGHTS)
-    for name, value in before.items():
-        torch.testing.assert_close(after[name], value, atol=1e-7, rtol=0)
-
-
 def test_other_anchors_for_saved_weights(base, saved, tmp_path):  # noqa: F811
     go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
     old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))

@@ -12,7 +12,7 @@ import transformers
 import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
-from tiny_models import small_config, tiny_model
+from tiny_models import tiny_model
 from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -48,19 +48,6 @@ def assert_the_writing_alone_learned(names, before):
 
 
 # ------------------------------------------------------------------------------------------ transformers
-def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
-    ours = trainer(tmp_path, model=model_that_reads())
-    keys = ("input_ids", "attention_mask", "labels")
-
-    def collate(examples):
-        batch = ours.data_collator(examples)
-        return {key: batch[key] for key in keys}
-
-    args = transformers.TrainingArguments(str(tmp_path), remove_unused_columns=False, **OF_TRANSFORMERS)
-    plain = transformers.Trainer(ours.model, args, collate, ours.train_dataset)
-    before = weights(plain.model)
-    plain.train()
-    assert_the_writing_alone_learned(moved(plain, before), before)
 
 
 def warned(caplog):
@@ -134,22 +121,14 @@ def test_preference_optimisation_trains_the_writing(tmp_path):
     assert_the_writing_alone_learned(moved(made, before), before)
 
 
-def test_a_fresh_adapter_has_the_base_model_for_its_reference(tmp_path):
-    made = dpo(tmp_path, tiny_model("llama"), peft_config=small_config(init_weights=True))
-    made.train()
-    # an untrained calculator changes nothing, so at first both are the same model: the loss is log 2
-    assert made.state.log_history[0]["loss"] == pytest.approx(0.6931, abs=1e-3)
-
-
 def reward(completions, **_):
     """Digits are good."""
     return [sum(character.isdigit() for character in text) / 4 + len(set(text)) / 10 for text in completions]
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.1])
-def test_policy_optimisation_trains_the_writing(tmp_path, beta):
+def test_policy_optimisation_trains_the_writing(tmp_path):
     args = trl.GRPOConfig(
-        str(tmp_path), num_generations=4, max_completion_length=6, beta=beta, temperature=1.0, **QUICK
+        str(tmp_path), num_generations=4, max_completion_length=6, beta=0.1, temperature=1.0, **QUICK
     )
     made = trl.GRPOTrainer(
         model_that_reads(),
