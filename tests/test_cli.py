@@ -10,9 +10,8 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc import cli, commands
+from peft_igc import cli
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.sft import demo
 
 
 def small_base():
@@ -116,17 +115,6 @@ def test_a_missing_output_folder_is_named_first(capsys, tmp_path):
     assert "does not exist. Make it first." in line
 
 
-def test_a_tokenizer_without_chat_template_is_asked_as_a_completion_model(capsys, adapter, data, tmp_path):
-    model, tokenizer = small_base()
-    tokenizer.chat_template = None
-    folder = str(tmp_path / "plain")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    output = str(tmp_path / "r.json")
-    assert cli.main(["eval", "--base", folder, "--data", data, "--output", output]) == 0
-    assert cli.main(["trace", "--base", folder, "--adapter", adapter, "1+1=", "--raw", "--max-new-tokens", "1"]) == 0
-
-
 @pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
 def test_sizes_below_one_are_refused_by_name(capsys, number):
     with pytest.raises(SystemExit) as end:
@@ -158,15 +146,6 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
-
-
-def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "run_demo", interrupt)
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
 # ---------------------------------------------------------------------------------------------- annotate
@@ -207,13 +186,6 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
     assert "line 1: expected an object that is a training row" in line
     assert not [path for path in tmp_path.iterdir() if "made" in path.name]
-
-
-def test_progress_of_a_short_run_without_a_terminal_writes_nothing(capsys):
-    update = commands._progress()
-    for done in (1, 2):
-        update(done, 2)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("suffix", ["jsonl.gz", "csv"])

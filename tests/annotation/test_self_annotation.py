@@ -216,7 +216,7 @@ def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, mod
     assert report_path(output).is_file()
     training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
-    train, _ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
+    train, *_ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
