@@ -38,7 +38,7 @@ def demo(arguments: argparse.Namespace) -> int:
 def calibrate(arguments: argparse.Namespace) -> int:
     """`peft-igc calibrate`."""
     _need_training_packages()
-    from .calibration.run import CURVE, calibrate, save_calibration
+    from .calibration.calibrate import CURVE, calibrate, save_calibration
     from .data.files import read_rows
 
     for name, share in _given(arguments, "wrong", "least").items():

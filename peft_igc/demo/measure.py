@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..calibration.run import CURVE, calibrate, save_calibration
+from ..calibration.calibrate import CURVE, calibrate, save_calibration
 from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, duration, versions

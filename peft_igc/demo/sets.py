@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ..calibration.prompt_readings import read_results
+from ..calibration.calibrate import read_results
 from ..data.arithmetic import ArithmeticRows, conversation
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import NO_ARITHMETIC, columns_of, has_number
