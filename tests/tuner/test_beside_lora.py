@@ -134,7 +134,7 @@ def test_one_name_for_lora_and_calculator_raises(order):
     configs = {"math": small_config(), "style": lora()}
     model = get_peft_model(tiny_model("llama"), configs[order[0]])
     with pytest.raises(
-        ValueError, match="The adapter name 'default' is taken by a (LORA|IGC) adapter.*`adapter_name`"
+        ValueError, match="The adapter name 'default' is taken by (a LORA|an IGC) adapter.*`adapter_name`"
     ):
         get_peft_model(model, configs[order[1]])
 

@@ -65,8 +65,9 @@ def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -
             continue
         if other_name == name:
             method = getattr(other.peft_type, "value", other.peft_type)
+            article = "an" if method[0] in "AEIO" else "a"
             raise ValueError(
-                f"The adapter name {name!r} is taken by a {method} adapter of the same base model, and the files of "
+                f"The adapter name {name!r} is taken by {article} {method} adapter of the same base model, and the files of "
                 "both would contain the weights of both. Pass another `adapter_name` to `get_peft_model`."
             )
         for owner, fields in ((name, config), (other_name, other)):
