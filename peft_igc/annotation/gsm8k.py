@@ -31,7 +31,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
-from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .gsm8k_marks import CURRENCY, Mark, plain, read_marks
 
@@ -194,10 +194,10 @@ class _Chats:
         ids = torch.tensor([row["input_ids"]])  # [1, T]
         labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
         at = find_anchors(ids, valid, labels, self.config)  # [1, A]
-        since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
-        inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
+        kinds = kinds_of(rules, ids, at, 0)
+        since = context_starts(self.config.reading_context, rules, at, kinds)[0].tolist()
         spans, tokens, anchors = row["offset_mapping"], row["input_ids"], []
-        for place, start in zip(at[0].tolist(), since, strict=True):
+        for place, start, kind in zip(at[0].tolist(), since, kinds[0].tolist(), strict=True):
             if place < 0:
                 continue
             read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
@@ -205,7 +205,7 @@ class _Chats:
             if self.config.vocabulary is not None:
                 said = said_at(self.config.vocabulary, tokens, place, start, Limits.of(self.config))
                 value, reason = said.value, said.reason
-            is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
+            is_inline = kind == INLINE and not (rules.prompt_end and place == first - 1)
             begins, ends = (at - begin for at in spans[place])
             numbers = Counter(str(int(plain(number))) for number in read)
             anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))

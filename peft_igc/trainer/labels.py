@@ -25,7 +25,7 @@ from ..numbers.places import number_runs
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
 from ..text.vocabulary import PADDING
-from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, kinds_of
+from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, kinds_of
 from ..tuner.config import IGCConfig
 
 
@@ -50,13 +50,10 @@ def turns_of(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, con
     """For each anchor of each row, whether a turn begins there (True) or a result within a text (False)."""
     # anchors: [B, A] positions, -1 for none; ids and labels: [B, T]
     rules = Rules.of(config)
-    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])
+    is_turn = kinds_of(rules, ids, anchors, 0) != INLINE
     # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
     if rules.prompt_end:
-        ends = before_labels(labels)
-        # Rows without such an end write into an extra position at T, which no anchor refers to.
-        inline = torch.nn.functional.pad(inline, (0, 1)).scatter(1, ends.where(ends >= 0, ids.shape[1]), False)
-    is_turn = ~inline.gather(1, anchors.clamp(min=0))
+        is_turn |= (anchors[..., None] == before_labels(labels)[:, None]).any(-1)
     return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
 
 
