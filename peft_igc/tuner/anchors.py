@@ -163,9 +163,7 @@ def anchors_in_text(
     prompt_ends: torch.Tensor | None,
     searched_from: int = 0,
 ) -> torch.Tensor | None:
-    """Anchors by token sequences and ends of prompts among the last T tokens of a text.
-
-    A decoded token rarely ends a sequence; the ids show it in one synchronization.
+    """Anchors by token sequences and ends of prompts among the last T tokens of a text, in one synchronization.
 
     Args:
         rules: the config's rules.
@@ -189,18 +187,8 @@ def anchors_in_text(
 
 
 def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:
-    """Anchors among the T tokens of a call.
-
-    Args:
-        call: the forward pass.
-        rules: the config's rules.
-        ids: [B, n] int64, the last n tokens of the text; T + the longest sequence - 1 of them, or all.
-        start: position of the call's first token in the text.
-        new: T.
-
-    Returns:
-        [B, A] int64 positions in the text, -1 for none. None if no row has an anchor, as far as the host knows.
-    """
+    """Anchors among the T tokens of a call, the caller's or those of the rules; other arguments and result as in
+    `anchors_in_text`."""
     if call.anchors is not None:
         given = call.anchors.to(ids.device)
         return torch.where(given >= 0, given + start, -1)
