@@ -18,7 +18,6 @@ from traced import PROMPTS, make
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
 from peft_igc.inference import evaluation
-from peft_igc.sft import demo
 
 
 def small_base():
@@ -143,15 +142,6 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
-
-
-def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "run_demo", interrupt)
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
 # ---------------------------------------------------------------------------------------------- annotate

@@ -198,7 +198,7 @@ def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_withou
     assert json.loads(report_path(output).read_text()) == {"model": "x"} | annotated.report.as_dict()
     training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
-    train, _ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
+    train, *_ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 

@@ -13,7 +13,7 @@ from tokenizers import processors
 from torch import nn
 
 from peft_igc import IGCModel
-from peft_igc.inference.evaluation import evaluate, generate_answers
+from peft_igc.inference.evaluation import evaluate, generate_answers, trace
 
 
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
@@ -224,6 +224,11 @@ def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
             generate_answers(llama, tokenizer, ["a1"])
     with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
         generate_answers(llama, tokenizer, "abc")
+    for prompts in (["1+1=", "2+2="], {"prompt": "1+1="}):
+        with pytest.raises(
+            TypeError, match=r"A prompt is a string, got the (list|dict) .* Call `trace` once per prompt"
+        ):
+            trace(llama, tokenizer, prompts)
     assert generate_answers(llama, tokenizer, []) == []
 
 

@@ -31,7 +31,6 @@ from ...text.vocabulary import PADDING, UNSEEN
 
 
 BLOCK = 1024  # tokens: longer blocks are not merged
-INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
 
 Select = Callable[[torch.Tensor], torch.Tensor]
 
