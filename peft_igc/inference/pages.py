@@ -45,11 +45,7 @@ def trace_page(texts: Sequence[TextRecord], title: str = "Trace") -> str:
 def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str, Any]) -> str:
     """The page of an audit.
 
-    Args:
-        title: its heading.
-        lead: the counts of all answers in a sentence.
-        causes: for each cause the `Cause`, the number of its findings, counted details, and the findings to show.
-        report: as in `Audit`.
+    `causes` has for each the `Cause`, the number of its findings, counted details, and the findings to show.
     """
     return str(_template().audit(title, lead, causes, report))
 
