@@ -8,8 +8,7 @@ import torch
 from datasets import Dataset
 from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 
-from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.dataset import to_dataset, to_iterable_dataset
+from peft_igc.data.dataset import to_dataset
 from peft_igc.inference.evaluation import interval
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
@@ -273,7 +272,7 @@ def test_rows_of_a_test_set_are_preferred_and_the_training_set_stays_whole():
     assert texts(taken) == texts(test)[2:]
 
 
-@pytest.mark.parametrize("stream", [to_iterable_dataset(ArithmeticRows(), 40), {"a": None}])
+@pytest.mark.parametrize("stream", [to_dataset(rows(40)).to_iterable_dataset(), {"a": None}])
 def test_nothing_is_held_out_of_a_stream_or_of_several_test_sets(stream):
     train = to_dataset(rows(40))
     assert hold_out(train, stream, parsed(), False, True) == (train, None)
