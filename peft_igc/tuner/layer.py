@@ -27,12 +27,12 @@ from transformers.cache_utils import Cache
 from .adapter import Adapter, make_mappings
 from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
-from .graphs import act_in_graph, act_with_plan, has_plan, make_plan, number_of
+from .graphs import act_in_graph, act_with_plan, has_plan, number_of
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
-from .state.cache import find_cache, forget_plan, is_followed, states_of
+from .state.cache import find_cache, forget_plan, states_of
 
 
 logger = logging.getLogger(__name__)
@@ -256,11 +256,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if torch.compiler.is_compiling() and in_graph and not torch.is_grad_enabled() and call.targets is None:
             return act_in_graph(self._number, adapter, h, call, states)
         return _act_uncompiled(adapter, h, call, states)
-
-    def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
-        """See `hooks.choose_graph`; `name` is the active adapter."""
-        if is_followed(cache):
-            make_plan(self.adapter(name), input_ids, states_of(cache, self.layer_index))
 
 
 # The state of a text grows with every token, so a graph of it would be compiled for each.
