@@ -52,10 +52,14 @@ def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str
 
 def _template() -> Any:
     """The macros of the pages."""
-    environment = Environment(  # noqa: S701 - `finalize` escapes, also characters that HTML does not allow
-        loader=FileSystemLoader(ASSETS), autoescape=True, finalize=_shown, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     style = Markup((ASSETS / "style.css").read_text(encoding="utf-8"))
 
     def policy(script: str) -> Markup:
