@@ -19,7 +19,6 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Any, NamedTuple
 
-from .pieces import REGISTERED
 from .refusals import Reason, Refused
 from .rounding import places_of
 from .values import Limits, written
@@ -106,10 +105,13 @@ class Function:
     seconds: float = 0.0
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
-        """The value of the function; raises `Refused` if there is none, or it has too many digits.
+        """The value of the function; raises `Refused` if it takes another number of arguments, or has no value for
+        these, or one of too many digits.
 
         Unless `guarded`, errors of a user's function are seen and its time is not limited, as where rows are made.
         """
+        if not self.fewest <= len(arguments) <= self.most:
+            raise Refused(Reason.OPERANDS)
         if self.threads is None or not guarded:
             value = self.apply(list(arguments))
         else:
@@ -121,10 +123,19 @@ class Function:
         return value
 
 
-def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
+def _over(a: Fraction, b: Fraction) -> Fraction:
     if b == 0:
         raise Refused(Reason.UNDEFINED)
-    mode, quotient = limits.rounding.mode, a / b
+    return a / b
+
+
+def _remainder(arguments: list[Fraction]) -> Fraction:
+    a, b = arguments
+    return a - b * math.floor(_over(a, b))
+
+
+def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
+    mode, quotient = limits.rounding.mode, _over(a, b)
     if mode in ("floor", "trunc"):
         return Fraction(math.floor(quotient) if mode == "floor" else math.trunc(quotient))
     return quotient
@@ -166,7 +177,9 @@ def _whole_root(value: int, degree: int) -> int:
 
 def _factorial(value: int) -> int | None:
     """The product of the integers up to one."""
-    return math.factorial(value) if 0 <= value <= _MOST_FACTORIAL else None
+    if value > _MOST_FACTORIAL:
+        raise Refused(Reason.OVERFLOW)
+    return math.factorial(value) if value >= 0 else None
 
 
 def _of_integers(function: Callable[..., int | None]) -> Callable[[list[Fraction]], Fraction | None]:
@@ -197,9 +210,9 @@ def _part(whole: int, sign: int) -> Callable[[list[Fraction]], Fraction | None]:
     return lambda arguments: arguments[0] * (whole + sign * arguments[1]) / 100
 
 
-def _ratio(top: Callable[[Fraction, Fraction], Fraction], factor: int = 100) -> Callable[..., Fraction | None]:
-    """A quotient by the first of two numbers."""
-    return lambda two: factor * top(two[0], two[1]) / two[0] if two[0] else None
+def _ratio(top: Callable[[Fraction, Fraction], Fraction]) -> Callable[[list[Fraction]], Fraction]:
+    """A quotient by the first of two numbers, in per cent."""
+    return lambda two: _over(100 * top(two[0], two[1]), two[0])
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -212,16 +225,16 @@ FUNCTIONS: dict[str, Function] = {
     "add": Function(lambda arguments: arguments[0] + arguments[1], 2, 2),  # as spreadsheets have them
     "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
     "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
-    "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
+    "divide": Function(lambda arguments: _over(arguments[0], arguments[1]), 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY, "+"),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
     "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
     "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),
-    "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2, "/"),
+    "mod": Function(_remainder, 2, 2, "/"),
     "factorial": Function(_of_integers(_factorial)),
     "cbrt": Function(_root(3)),
-    # Of requests in words only. Two operands are in the order of the operation, more in that of the text.
+    # By these names alone: no language has words for them. Two operands are in order, more in that of the text.
     "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
     "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY, "-"),
     "product": Function(lambda arguments: math.prod(arguments, start=Fraction(1)), 3, 3, "*"),
@@ -235,12 +248,8 @@ FUNCTIONS: dict[str, Function] = {
     "growth": Function(_ratio(lambda before, after: after - before), 2, 2, "-"),
     "decline": Function(_ratio(lambda before, after: before - after), 2, 2, "-"),
     "perimeter": Function(lambda arguments: 2 * (arguments[0] + arguments[1]), 2, 2, "*"),
-    "proportion": Function(
-        lambda arguments: arguments[1] * arguments[2] / arguments[0] if arguments[0] else None, 3, 3
-    ),
-    "inversely": Function(
-        lambda arguments: arguments[0] * arguments[1] / arguments[2] if arguments[2] else None, 3, 3
-    ),
+    "proportion": Function(lambda arguments: _over(arguments[1] * arguments[2], arguments[0]), 3, 3),
+    "inversely": Function(lambda arguments: _over(arguments[0] * arguments[1], arguments[2]), 3, 3),
 }
 _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
@@ -292,7 +301,6 @@ def register_operation(
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         apply = _exact(function, strings)
         FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds)
-        REGISTERED[name] = name
         return function
 
     return register

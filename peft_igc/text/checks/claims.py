@@ -132,7 +132,7 @@ def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
     """
     shift = max(end - MOST_READ - 1, 0)
     found = read(f"{text[shift:end]}=", _LIMITS, known=known)
-    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[1] > found.span[0]:
+    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return found, shift
     before = split(text[shift : shift + found.span[0]], 0, known).kinds
     while before[-1] in ("space", "currency"):
