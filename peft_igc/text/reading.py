@@ -116,8 +116,8 @@ def _in_request(found: Expression, last: int) -> bool:
     left = found.read(at)
     if not found.sure and not found.alike:
         raise found.refuse(Reason.NO_EXPRESSION, 0)
-    if any(item.name == "range" for item in found.items):  # a program: `for i in range(2, 5):`
-        raise found.refuse(Reason.LOOK_ALIKE, left + 1)
+    if programs := [item.span for item in found.items if item.name == "range"]:  # `for i in range(2, 5):`
+        raise Refused(Reason.LOOK_ALIKE, programs[0])
     if not found.sure and word:
         raise found.refuse(Reason.LOOK_ALIKE, left)
     return before_request(found, left) and not found.spoken

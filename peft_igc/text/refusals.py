@@ -34,7 +34,7 @@ class Reason(enum.IntEnum):
     UNDEFINED = 6, "a division by zero, or zero to the power of zero"
     EXPONENT = 7, "an exponent that is not an integer of at least 0"
     PERCENT_SUM = 8, "a percentage added to or subtracted from a number, which people mean in two ways"
-    NO_VALUE = 9, "a function has no exact value for these operands: the root of 2, a look-up of a key that is not there"
+    NO_VALUE = 9, "a function has no exact value for these operands: the root of 2, a key that is not there"
     FAILED = 10, "a function raised an error"
     NOT_RATIONAL = 11, "the result of a function is not a finite rational number"
     TIMED_OUT = 12, "a function took longer than its time limit"
