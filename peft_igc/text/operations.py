@@ -1,8 +1,8 @@
 """Operations: one table of operators and one of named functions, on exact rationals.
 
-In: fractions. Out: a fraction, or a `Refused`. The names by which languages call a function are in `languages/*.toml`.
-`register_operation` adds a function of a user, which expressions and requests in words can then use. It runs in a
-thread of its own, so that a call that does not end is left.
+In: fractions. Out: a fraction, or a `Refused`. Expressions call a function by its name here, and by those that
+`languages/*.toml` have for it. `register_operation` adds a function of a user. Each of its calls runs in a thread, so
+that one that does not end is left.
 Try it: `pytest tests/text/test_operations.py`
 """
 
@@ -27,6 +27,7 @@ from .values import Limits, written
 __all__ = ["FUNCTIONS", "MANY", "OPERATORS", "Function", "Operator", "register_operation", "takes"]
 
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
+_MOST_CALLS = 8
 MOST_BITS = 4096  # of a numerator or denominator; some thirty times those of the longest operands
 
 
@@ -38,50 +39,32 @@ class Operator(NamedTuple):
     from_right: bool = False
 
 
-class _Threads:
-    """At most `MOST` threads that run the calls of one function, so that the caller can leave one that takes too long.
+def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fraction | None]) -> Fraction | None:
+    """The result of a call in a thread of its own, which is left if it takes too long.
 
-    Threads go on, so that what a function keeps per thread, such as a connection, is kept.
+    Raises:
+        Refused: It takes too long, or has an error, or no slot becomes free.
     """
+    answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
 
-    MOST = 8
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._all: list[threading.Thread] = []
-        self._lock = threading.Lock()
-
-    def call(self, function: Callable[[], Fraction | None], seconds: float) -> Fraction | None:
-        """The result of a call.
-
-        Raises:
-            Refused: It takes too long, or has an error.
-        """
-        with self._lock:
-            if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
-                self._calls, self._all = queue.SimpleQueue(), []
-            if len(self._all) < self.MOST:
-                self._all.append(threading.Thread(target=_serve, args=(self._calls,), daemon=True))
-                self._all[-1].start()
-        answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
-        self._calls.put((function, answer))
+    def run() -> None:
         try:
-            found, error = answer.get(timeout=seconds)
-        except queue.Empty:
-            raise Refused(Reason.TIMED_OUT) from None
-        if error is not None:
-            raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
-        return found
-
-
-def _serve(calls: queue.SimpleQueue[Any]) -> None:
-    """Runs calls, one after the other."""
-    while True:
-        function, answer = calls.get()
-        try:
-            answer.put((function(), None))
+            answer.put((call(), None))
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
             answer.put((None, error))
+        finally:
+            slots.release()
+
+    if not slots.acquire(timeout=seconds):
+        raise Refused(Reason.TIMED_OUT)
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        found, error = answer.get(timeout=seconds)
+    except queue.Empty:
+        raise Refused(Reason.TIMED_OUT) from None
+    if error is not None:
+        raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,7 +76,8 @@ class Function:
         fewest, most: numbers of arguments.
         symbols: operations that a request may name and mean this function, such as `/` of a remainder.
         phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
-        threads, seconds: of a user's function, where its calls run, and the longest time of one.
+        slots, seconds: of a user's function, whose calls run in threads: how many may go on at once, and the longest
+            time of one.
     """
 
     apply: Callable[[list[Fraction]], Fraction | None]
@@ -101,7 +85,7 @@ class Function:
     most: int = 1
     symbols: str = ""
     phrasings: tuple[str, ...] = ()
-    threads: _Threads | None = None
+    slots: threading.Semaphore | None = None
     seconds: float = 0.0
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
@@ -112,10 +96,10 @@ class Function:
         """
         if not self.fewest <= len(arguments) <= self.most:
             raise Refused(Reason.OPERANDS)
-        if self.threads is None or not guarded:
+        if self.slots is None or not guarded:
             value = self.apply(list(arguments))
         else:
-            value = self.threads.call(lambda: self.apply(list(arguments)), self.seconds)
+            value = _within(self.slots, self.seconds, lambda: self.apply(list(arguments)))
         if value is None:
             raise Refused(Reason.NO_VALUE)
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
@@ -157,12 +141,11 @@ def _root(degree: int) -> Callable[[list[Fraction]], Fraction | None]:
     """The square or cube root, if it is rational."""
 
     def applied(arguments: list[Fraction]) -> Fraction | None:
-        value = arguments[0]
-        if value < 0 and degree == 2:
+        value = abs(arguments[0])
+        root = Fraction(_whole_root(value.numerator, degree), _whole_root(value.denominator, degree))
+        if root**degree != value or (arguments[0] < 0 and degree == 2):
             return None
-        root = Fraction(_whole_root(abs(value.numerator), degree), _whole_root(value.denominator, degree))
-        root = root if value >= 0 else -root
-        return root if root**degree == value else None
+        return root if arguments[0] >= 0 else -root
 
     return applied
 
@@ -176,7 +159,6 @@ def _whole_root(value: int, degree: int) -> int:
 
 
 def _factorial(value: int) -> int | None:
-    """The product of the integers up to one."""
     if value > _MOST_FACTORIAL:
         raise Refused(Reason.OVERFLOW)
     return math.factorial(value) if value >= 0 else None
@@ -285,8 +267,8 @@ def register_operation(
         operands: how many, or the fewest and the most of them; None for up to `MANY`.
         phrasings: requests with the slots `{a}` and `{b}`, or `{list}`, for training rows.
         strings: whether the function takes its operands as text, such as `"48213"`, instead of `Fraction`s.
-        seconds: the longest time of a call. It runs in one of at most `_Threads.MOST` threads, and one that does not
-            end keeps its thread.
+        seconds: the longest time of a call. At most `_MOST_CALLS` of a function run at once, also of those that do
+            not end.
 
     Raises:
         ValueError: The name is not free, or there are no such numbers of operands.
@@ -299,8 +281,8 @@ def register_operation(
         raise ValueError(f"`operands={operands!r}` is not in 1..{MANY}. Give a number such as 2, or (2, None).")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        apply = _exact(function, strings)
-        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds)
+        apply, slots = _exact(function, strings), threading.Semaphore(_MOST_CALLS)
+        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), slots, seconds)
         return function
 
     return register

@@ -112,7 +112,7 @@ def _applies(read: Expression, at: int) -> bool:
     said = read.said[at].casefold()
     function = FUNCTIONS.get(read.known.functions.get(said, said))
     # A name in the table that no language has as a word of a function, such as `count`, is an ordinary word here.
-    named = said in read.known.functions or (function is not None and function.threads is not None)
+    named = said in read.known.functions or (function is not None and function.slots is not None)
     if named and read.linked:  # a list may follow `of`, but not where the function takes one number
         named = function is None or function.most == 1
     named = named and kind != "link" and kind in ALL_WORDS
