@@ -47,7 +47,7 @@ from benchmarks.common.shapes import (
 )
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Status
-from peft_igc.text.results.row import Row
+from peft_igc.text.spelling import Row
 from peft_igc.tuner.state.cache import states_of
 from peft_igc.tuner.state.text_state import Steps
 from peft_igc.tuner.state.told import begun

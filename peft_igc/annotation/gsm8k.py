@@ -28,7 +28,7 @@ from ..data.exact_values import NotAnExpression
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..text.integers import integers
+from ..text.literals import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of

@@ -118,28 +118,28 @@ class TokenizerProfile:
             )
         return TokenTable.of(self.vocabulary, self.facts)
 
-    def difference(self, table: TokenTable) -> str | None:
+    def difference(self, numbers: Mapping[int, str], facts: Mapping[str, Any]) -> str | None:
         """How this tokenizer differs from the one that an adapter was created with, except for added tokens.
 
         Args:
-            table: The adapter's. Without a point it writes no decimals.
+            numbers, facts: Of the adapter, as in `TokenTable`. Without a point it writes no decimals.
 
         Returns:
             An error message that names the first difference, None if there is none.
         """
-        ids = sorted({*table.numbers, *self.numbers})
-        other = next((token for token in ids if table.numbers.get(token) != self.numbers.get(token)), None)
-        facts = {"minus": "the minus sign was token", "point": "the decimal point was token"}
-        facts["group"] = "the number of digits in a group was"
-        changed = [name for name in facts if self.facts[name] != (then := getattr(table, name)) and then is not None]
+        tokens = sorted({*numbers, *self.numbers})
+        other = next((one for one in tokens if numbers.get(one) != self.numbers.get(one)), None)
+        names = {"minus": "the minus sign was token", "point": "the decimal point was token"}
+        names["group"] = "the number of digits in a group was"
+        changed = [name for name in names if facts.get(name) not in (None, self.facts[name])]
         if other is not None:
-            known = (table.numbers.get(other), self.numbers.get(other))
+            known = (numbers.get(other), self.numbers.get(other))
             then, now = ("no digits" if text is None else repr(text) for text in known)
             how = f"token {other} spelled {then} and now spells {now}"
         elif self.obstacles:
             how = " ".join(self.obstacles)[:-1]
         elif changed:
-            how = f"{facts[changed[0]]} {getattr(table, changed[0])} and now is {self.facts[changed[0]]}"
+            how = f"{names[changed[0]]} {facts[changed[0]]} and now is {self.facts[changed[0]]}"
         else:
             return None
         return (
@@ -197,7 +197,8 @@ def check_tokenizer(table: TokenTable | None, tokenizer: Any) -> None:
     profile = _profiles.get(tokenizer)
     if profile is None or len(profile.vocabulary) != len(tokenizer):
         profile = _profiles[tokenizer] = TokenizerProfile.from_tokenizer(tokenizer)
-    if (difference := profile.difference(table)) is not None:
+    facts = {"group": table.group, "minus": table.minus, "point": table.point}
+    if (difference := profile.difference(table.numbers, facts)) is not None:
         raise ValueError(difference)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .integers import JOINTS, ends_in_minus
+from .literals import JOINTS, ends_in_minus
 from .vocabulary import Vocabulary
 
 

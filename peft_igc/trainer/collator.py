@@ -27,7 +27,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
 from ..data.dataset import row_labels
 from ..mappings.readings import IGNORE
-from ..text.integers import integers
+from ..text.literals import integers
 from ..text.token_table import TokenTable
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig

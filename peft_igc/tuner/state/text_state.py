@@ -25,8 +25,7 @@ import torch
 
 from ...numbers.calculator import Result, Status
 from ...numbers.digits import PAD
-from ...text.results.row import Row
-from ...text.results.spelling import Continuation
+from ...text.spelling import Continuation, Row
 from ...text.vocabulary import PADDING, UNSEEN
 
 

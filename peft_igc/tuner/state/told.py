@@ -15,8 +15,7 @@ import torch
 
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD
-from ...text.results.row import Row
-from ...text.results.spelling import Progress, Style, Written
+from ...text.spelling import Progress, Row, Style, Written
 from ...text.token_table import TokenTable
 from .text_state import Steps
 
