@@ -12,8 +12,11 @@ equal, bit for bit. With any other difference the exit code is 1; the JSON is wr
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,25 @@ WAYS: dict[str, dict[str, Any]] = {  # settings of an engine; each answers all t
     "drafts": {"speculative_config": DRAFTS},
 }
 COUNTERS = ("num_preemptions", "prefix_cache_hits", "spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens")
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """A parser of the arguments of `prepared`."""
+    parser = command(str(description))
+    parser.add_argument("-n", type=int, default=1000, help="number of texts")
+    expected = Path("build/vllm_expected.json")
+    parser.add_argument("--expected", type=Path, default=expected, help="answers of `generate`")
+    return parser
+
+
+@contextmanager
+def prepared(args: argparse.Namespace) -> Iterator[tuple[Path, Any, Any, list[list[int]], list[list[int]]]]:
+    """The adapter's folder, the tokenizer, the model with it, the texts, and the answers of `generate`."""
+    base, tokenizer = load_base("tiny")
+    with tempfile.TemporaryDirectory() as folder:
+        adapter = with_equals_signs(Path(folder), tokenizer)
+        model, texts = load_adapter(base, adapter), prompts(tokenizer, args.n)
+        yield adapter, tokenizer, model, texts, expected_answers(model, texts, args.expected)
 
 
 def expected_answers(model: Any, texts: list[list[int]], path: Path) -> list[list[int]]:
@@ -108,20 +130,11 @@ def silent(adapter: Path, texts: list[list[int]], tokens: int) -> dict[str, Any]
 
 def main() -> None:
     """Compares, and writes the results."""
-    parser = command(__doc__)
-    parser.add_argument("-n", type=int, default=1000, help="number of texts")
+    parser = parser_of(__doc__)
     parser.add_argument("--silent", type=int, default=5000, help="number of tokens of silent texts")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), help="ways of running an engine")
-    parser.add_argument(
-        "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
-    )
     args = parser.parse_args()
-    base, tokenizer = load_base("tiny")
-    with tempfile.TemporaryDirectory() as folder:
-        adapter = with_equals_signs(Path(folder), tokenizer)
-        model = load_adapter(base, adapter)
-        texts = prompts(tokenizer, args.n)
-        wanted = expected_answers(model, texts, args.expected)
+    with prepared(args) as (adapter, tokenizer, model, texts, wanted):
         found: dict[str, Any] = {**facts(), "n": args.n, "ways": {}}
         for name in args.ways:
             found["ways"][name] = answered(adapter, model, texts, wanted, name)
