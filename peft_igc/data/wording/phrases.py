@@ -118,9 +118,8 @@ def line_of(lines: Sequence[str], rng: random.Random) -> Text:
     return Text(choose(rng.choice(lines), rng))
 
 
-def drawn(draft: Callable[[], Text], held_out: bool | None) -> Text:
-    """The first of the drafts that is held out, or that is not; None: the first one."""
-    found = draft()
-    while held_out not in (None, is_held_out(found.text)):
-        found = draft()
+def drawn(draft: Callable[[], Text], held_out: bool) -> Text:
+    """The first of the drafts that is held out, or that is not."""
+    while is_held_out((found := draft()).text) != held_out:
+        pass
     return found

@@ -39,13 +39,12 @@ class Wording:
     """Draws texts of all pools.
 
     Args:
-        held_out: Whether the texts are those that are held out, or the trained ones. None: both, between texts that
-            are held out.
+        held_out: Whether the texts are those that are held out, or the trained ones.
         by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
             None: the package's, by the authors that are trained, or by those that are measured.
     """
 
-    held_out: bool | None
+    held_out: bool
     by_hand: tuple[Handwritten, ...] | None = None
 
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
@@ -80,31 +79,26 @@ class Wording:
         counted = thing if "ow many {thing}" in draft.text else None
         return Text(_filled(draft.text, fields, rng, mixture), thing=counted)
 
-    def unsupported_request(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
+    def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """Arithmetic that the calculator does not support, in the frames of supported arithmetic.
 
         Args:
             numbers: Five canonical numbers that are not negative; the text uses as many as it needs.
             rng, mixture: As in `request`; numbers are `negative` in a fraction of the texts.
-            kind: One of `drawing.KINDS` or `drawing.OTHER`. None: any.
         """
-        wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
+        (wanted,) = rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))
         template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
             numbers = _some_negative(numbers, rng)
-        return Text(_filled(template, values_of(numbers, rng), rng, mixture), UNABLE, wanted)
+        return Text(_filled(template, values_of(numbers, rng), rng, mixture))
 
-    def plain_text(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
-        """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`."""
+    def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
+        """A text that asks for no calculation; arguments as in `unsupported_request`."""
 
         def draft() -> Text:
-            wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
+            (wanted,) = rng.choices(tuple(_SILENT), tuple(_SILENT.values()))
             return drawing.silent(wanted, rng)._replace(kind=wanted)
 
         found = drawn(draft, self.held_out)
@@ -138,11 +132,11 @@ class Wording:
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
         draft = drawn(lambda: drawing.look_alike(rng), self.held_out)
-        return Text(fill_look_alike(draft.text, rng), UNABLE, draft.kind)
+        return Text(fill_look_alike(draft.text, rng))
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return drawing.system(self.held_out is not False, rng)
+        return drawing.system(self.held_out, rng)
 
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
@@ -153,7 +147,7 @@ class Wording:
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows with other text around it."""
         if rng.random() < mixture.contexts:
-            return drawing.surround(text, self.held_out is not False, rng)
+            return drawing.surround(text, self.held_out, rng)
         return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
@@ -220,9 +214,7 @@ class _Few(Wording):
         template, name, thing = rng.choice(templates), rng.choice(words("few names")), rng.choice(words("few things"))
         return Text(template.format(a=a, b=b, name=name, thing=thing))
 
-    def plain_text(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
+    def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         said = rng.choices(words("words"), k=rng.randint(2, 6))
         name, other = rng.sample(words("few names"), 2)
         values = dict(zip("abc", numbers, strict=True)) | derived(numbers, said, draw_date(rng))
@@ -240,4 +232,4 @@ class _Few(Wording):
 
 TRAINING = Wording(held_out=False)
 HELD_OUT = Wording(held_out=True)
-FEW = _Few(held_out=None)
+FEW = _Few(held_out=False)
