@@ -2,17 +2,22 @@
 
 import dataclasses
 import gzip
+import importlib.util
+import io
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
+from traced import PROMPTS, make
 
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.sft import demo
+from peft_igc.inference import evaluation
 
 
 def small_base():
@@ -63,7 +68,7 @@ def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
     assert all(repr(text) in shown for text in made)
 
 
-def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
+def test_profile_prints_how_a_tokenizer_splits_numbers_and_where_anchor_rules_hold(base, capsys):
     assert cli.main(["profile", base]) == 0
     shown = capsys.readouterr().out
     for part in (base, "numeric tokens            1: 10", "single digits", "interface                 tokens"):
@@ -72,9 +77,6 @@ def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["tokenizer"], found["family"], found["interface"]) == (base, "single digits", "tokens")
     assert found["numeric_tokens"] == {"1": 10}
-
-
-def test_profile_shows_where_anchor_rules_hold(capsys):
     assert cli.main(["profile", "tiny", "--anchors", "=", "answer is"]) == 0
     shown = capsys.readouterr().out
     for part in ("'='; tokens that end in it: 7", "tokens that contain it and continue: 2", "'answer is'; tokens"):
@@ -92,28 +94,29 @@ def refused(capsys, *arguments):
     return lines[0]
 
 
-@pytest.mark.parametrize("command", ["eval", "audit"])
-def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
+def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text('{"prompt": "1 + 1 =", "target": "2"}\n{"prompt": "Hello", "target": null}\n')
-    given = [command, "--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
-    line = refused(capsys, *given)
-    assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
-    assert "Leave the row out" in line
-    assert "`peft-igc calibrate`" in line
+    given = ["--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
+    for command in ("eval", "audit"):
+        line = refused(capsys, command, *given)
+        assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
+        assert "Leave the row out" in line
+        assert "`peft-igc calibrate`" in line
 
 
-def test_a_missing_adapter_folder_is_named_before_the_base_is_loaded(capsys, data, tmp_path):
-    line = refused(
-        capsys, "eval", "--base", "no-such", "--adapter", "nowhere", "--data", data, "--output", str(tmp_path / "r")
-    )
+def test_what_is_missing_is_named_before_the_base_is_loaded(capsys, data, tmp_path, monkeypatch):
+    given = ["eval", "--base", "no-such", "--adapter", "nowhere", "--data", data, "--output"]
+    line = refused(capsys, *given, str(tmp_path / "r"))
     assert line.startswith("peft-igc: error: The adapter folder `nowhere` does not exist.")
-
-
-def test_a_missing_output_folder_is_named_first(capsys, tmp_path):
-    line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path / "no" / "r.json"))
-    assert "of `--output" in line
-    assert "does not exist. Make it first." in line
+    line = refused(capsys, *given, str(tmp_path / "no" / "r.json"))
+    assert line.endswith("r.json` does not exist. Make it first.")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*given, "x", "--batch-size", "0"])
+    assert "--batch-size: '0' is not an integer of at least 1" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trl" else object())
+    line = refused(capsys, "demo", "--output", str(tmp_path))
+    assert "`trl` is not installed. Run `pip install 'peft-igc[train]'`" in line
 
 
 def test_a_tokenizer_without_chat_template_is_asked_as_a_completion_model(capsys, adapter, data, tmp_path):
@@ -127,30 +130,11 @@ def test_a_tokenizer_without_chat_template_is_asked_as_a_completion_model(capsys
     assert cli.main(["trace", "--base", folder, "--adapter", adapter, "1+1=", "--raw", "--max-new-tokens", "1"]) == 0
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
-def test_sizes_below_one_are_refused_by_name(capsys, number):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["eval", "--base", "tiny", "--data", "x", "--output", "y", "--batch-size", number])
-    assert end.value.code == 2
-    assert f"--batch-size: '{number}' is not an integer of at least 1" in capsys.readouterr().err
-
-
-def test_a_missing_training_package_names_the_extra(capsys, monkeypatch, tmp_path):
-    import importlib.util
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trl" else object())
-    assert "`trl` is not installed. Run `pip install 'peft-igc[train]'`" in refused(
-        capsys, "demo", "--output", str(tmp_path)
-    )
-
-
 def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     """A ValueError out of another package is no message for users."""
 
     def broken(*args, **kwargs):
         torch.zeros(2).view(3, 3)
-
-    from peft_igc.inference import evaluation
 
     monkeypatch.setattr(evaluation, "trace", broken)
     with pytest.raises(RuntimeError):
@@ -158,15 +142,6 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
-
-
-def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "run_demo", interrupt)
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
 # ---------------------------------------------------------------------------------------------- annotate
@@ -209,13 +184,6 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     assert not [path for path in tmp_path.iterdir() if "made" in path.name]
 
 
-def test_progress_of_a_short_run_without_a_terminal_writes_nothing(capsys):
-    update = commands._progress()
-    for done in (1, 2):
-        update(done, 2)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("suffix", ["jsonl.gz", "csv"])
 def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, capsys, suffix):
     items = [{"prompt": f"What is {a} plus 1?", "target": str(a + 1), "group": "g"} for a in range(25)]
@@ -238,14 +206,13 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     assert {name: statuses.count(name) for name in set(statuses)} == report["steps"]
     wrong = [{name: one[name] for name in ("prompt", "target", "answer")} for one in found if not one["right"]]
     assert report["mistakes"] == wrong[:20]
-    shown = capsys.readouterr().out
-    assert "Steps by status: " in shown
-    assert f"Written: `{output}`, `{lines}`" in shown
+    shown = capsys.readouterr()
+    assert "Steps by status: " in shown.out
+    assert f"Written: `{output}`, `{lines}`" in shown.out
+    assert "it/s" not in shown.err  # no progress of a short run where there is no terminal
 
 
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):
-    from peft_igc.inference import evaluation
-
     seen = []
     monkeypatch.setattr(evaluation, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
     given = ["trace", "--base", base, "--adapter", adapter, "1+1", "--dtype", "bfloat16", "--device", "meta"]
@@ -253,3 +220,80 @@ def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, ca
         cli.main(given)
     assert seen[0].dtype == torch.bfloat16
     assert seen[0].device.type == "meta"
+
+
+# ---------------------------------------------------------------------------------------------- traces and chats
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """Arguments that name the embedded base and a random adapter for it."""
+    folder = tmp_path_factory.mktemp("adapter")
+    make()[0].save_pretrained(folder)
+    return ["--base", "tiny", "--adapter", str(folder), "--max-new-tokens", "4"]
+
+
+@pytest.fixture
+def _loaded(monkeypatch):
+    """The model of `embedded` without loading it again."""
+    monkeypatch.setattr(commands, "_load", lambda arguments: make())
+
+
+def test_trace_writes_a_page_and_lines_for_all_prompts(embedded, tmp_path, capsys):
+    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS[1:3]))
+    page, lines = tmp_path / "trace.html", tmp_path / "trace.jsonl"
+    files = ["--prompts", str(tmp_path / "prompts.txt"), "--html", str(page), "--json", str(lines)]
+    assert cli.main(["trace", *embedded, PROMPTS[0], *files]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"Written: `{page}`, `{lines}`"]
+    found = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    texts = ["", "", ""]
+    for line in found:
+        if line["record"] == "token":
+            texts[line["text"]] += line["token"]
+            assert (line["base"] is not None) == line["generated"]
+    assert all(prompt in text for prompt, text in zip(PROMPTS, texts, strict=False))
+    shown = page.read_text(encoding="utf-8")
+    assert "12 - 5 = 7" in shown
+    assert shown.count("<section>") == 3
+
+
+def test_what_is_missing_for_a_trace_is_named_before_the_base_is_loaded(embedded, tmp_path, capsys):
+    for more, message in [
+        (["--json", "What is 1 + 1?"], "There is no prompt. Write one before `--json`"),
+        (["1+1", "--html", str(tmp_path)], f"`--html {tmp_path}` is a folder"),
+        (["1+1", "--json", "nowhere/a"], "The folder `nowhere` of `--json nowhere/a` does not exist"),
+        (["--prompts", str(tmp_path / "none")], "does not exist"),
+    ]:
+        assert cli.main(["trace", "--base", "nowhere", *embedded[2:], *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_chat_reads_a_pipe(embedded, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("3 + 4 * 5 =\n/off\n/trace\n/quit\nnever\n"))
+    assert cli.main(["chat", *embedded]) == 0
+    shown = capsys.readouterr().out
+    assert "| 3 + 4 * 5 = 23 (by rule)" in shown
+    assert "The base model alone:" in shown
+    assert "4 * 5 = 20" in Path("trace.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_chat_asks_on_a_terminal_until_its_end(embedded, capsys, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    lines = iter(["3 + 4 ="])
+
+    def ask(prompt):
+        assert prompt == "> "
+        for line in lines:
+            return line
+        raise EOFError
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("builtins.input", ask)
+    assert cli.main(["chat", *embedded]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Write a message. /help shows the commands, /quit ends.\n")
+    assert "3 + 4 = 7" in shown

@@ -26,7 +26,7 @@ from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED,
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.trainings import trained
 from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
-from peft_igc.calibration.run import choose_confidence
+from peft_igc.calibration.calibrate import choose_confidence
 from peft_igc.data.wording import handwritten, wording
 from peft_igc.demo.sets import data_folder, generated_sets, measured_items, texts_of_authors
 from peft_igc.inference.loading import load_adapter, load_base

@@ -143,7 +143,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="of both lives of the server together")
     args = parser.parse_args()
-    with prepared(args) as (adapter, _, model, texts, wanted):
+    with prepared(args.n, args.expected) as (adapter, _, model, texts, wanted):
         clients, lives = soak(adapter, args.output.with_suffix(".log"), texts, args.minutes)
         asked, answers = zip(*clients.answers, strict=True)
         told = compared(model, [texts[at] for at in asked], list(answers), [wanted[at] for at in asked])
