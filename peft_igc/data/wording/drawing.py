@@ -1,9 +1,9 @@
 """Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing, and their context.
 
-Most functions draw a `phrases.Text` whose fields are still open. Which drafts are used is decided in `phrases.drawn`,
-and how their fields are filled in `filling`. `surround`, `sentence` and `system` draw complete texts around a request:
-greetings, list numbers, sentences with sense or without, and system prompts. Everything added to a request is a
-sentence of its own. Try it: `pytest tests/data/test_wording.py`.
+Most functions draw a `phrases.Text` whose fields are still open; `phrases` decides which drafts are used, and fills
+them. `surround`, `sentence` and `system` draw complete texts around a request: greetings, list numbers, sentences with
+sense or without, and system prompts. Everything added to a request is a sentence of its own.
+Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
@@ -13,8 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .filling import fill_context
-from .phrases import UNABLE, Text, choose, drawn, line_of, pools, words
+from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
 
 
 __all__ = [

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
-from . import drawing
-from .filling import NUMBERS, Style, casual, derived, draw_date, fill, fill_look_alike, values_of
+from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, UNABLE, Text, drawn, pools, words
+from .phrases import BIGBENCH, NUMBERS, UNABLE, Style, Text, drawn, pools, words
 
 
 __all__ = ["FEW", "HELD_OUT", "TRAINING", "Wording", "answer", "cue"]
@@ -92,7 +91,7 @@ class Wording:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
             numbers = _some_negative(numbers, rng)
-        return Text(_filled(template, values_of(numbers, rng), rng, mixture))
+        return Text(_filled(template, phrases.values_of(numbers, rng), rng, mixture))
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """A text that asks for no calculation; arguments as in `unsupported_request`."""
@@ -110,7 +109,7 @@ class Wording:
             numbers = _larger_first(numbers)
         if set(_FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
             numbers = _some_negative(numbers, rng)
-        values = values_of(numbers, rng)
+        values = phrases.values_of(numbers, rng)
         return Text(_filled(found.text, values, rng, mixture), completion.format(**values), found.kind)
 
     def expression(self, symbols: str, rng: random.Random) -> str:
@@ -132,7 +131,7 @@ class Wording:
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
         draft = drawn(lambda: drawing.look_alike(rng), self.held_out)
-        return Text(fill_look_alike(draft.text, rng))
+        return Text(phrases.fill_look_alike(draft.text, rng))
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
@@ -141,7 +140,7 @@ class Wording:
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual(text, rng)
+            return phrases.casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
@@ -182,7 +181,7 @@ def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
 def _filled(template: str, values: Mapping[str, str], rng: random.Random, mixture: Mixture) -> str:
     """A filled template, with its numbers in the forms of the mixture."""
     style = Style.drawn(template, mixture.separators, mixture.spelled_signs, rng)
-    return fill(template, values, style, rng)
+    return phrases.fill(template, values, style, rng)
 
 
 class _Few(Wording):
@@ -217,7 +216,7 @@ class _Few(Wording):
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         said = rng.choices(words("words"), k=rng.randint(2, 6))
         name, other = rng.sample(words("few names"), 2)
-        values = dict(zip("abc", numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+        values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, phrases.draw_date(rng))
         values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
         values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
         prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
