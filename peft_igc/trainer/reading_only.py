@@ -29,14 +29,9 @@ from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
 
 
-__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "run_once", "supervised_steps"]
+__all__ = ["KeptOutputs", "Recorder", "read_alone", "run_once", "supervised_steps"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
-
-
-def reads_alone(args: Any, step: int) -> bool:
-    """Whether a training step, counted from 0, trains only the reading; with other arguments than ours none does."""
-    return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
 def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
