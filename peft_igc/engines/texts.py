@@ -21,9 +21,8 @@ from ..numbers.places import LEAD
 from ..text.results.row import Row
 from ..text.results.spelling import Continuation
 from ..tuner.adapter import Adapter
-from ..tuner.anchors import context_starts, found_on_host
+from ..tuner.anchors import context_starts
 from ..tuner.config import IGCConfig
-from ..tuner.state.text_state import INLINE, TURN
 from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
 
@@ -105,13 +104,15 @@ class Known:
         ends = start <= end < text.length
         if self._lasts.isdisjoint(ids) and not ends:
             return text, []
-        found = self._anchors(text, start)
+        first = max(start - self._window, 0)
+        kinds = self.rules.found(text.ids[first : text.length], text.length - start)
+        found = [(start + at, kind) for at, kind in kinds.items()]
         if ends and end not in dict(found):
             found = sorted([*found, (end, 0)])
         if not found:
             return text, []
-        (anchors, kinds), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
-        since = context_starts(self.config.reading_context, self.rules, anchors, kinds, (earlier[0], earlier[1]))
+        (anchors, kind), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
+        since = context_starts(self.config.reading_context, self.rules, anchors, kind, (earlier[0], earlier[1]))
         steps = [Step(at, first) for (at, _), first in zip(found, since[0].tolist(), strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps
 
@@ -120,15 +121,6 @@ class Known:
         text, steps = self.extended(Text([]), ids)
         is_over = not steps or not set(self.style.ends).isdisjoint(ids[steps[-1].anchor + 1 :])
         return text, None if is_over else steps[-1]
-
-    def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
-        """Position and kind of the anchors from a position on."""
-        first = max(start - self._window, 0)
-        ids = text.ids[first : text.length]
-        found: dict[int, int] = {}
-        for kind, sequences in ((TURN, self.rules.turns), (INLINE, self.rules.inline)):
-            found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
-        return [(start + at, kind) for at, kind in sorted(found.items())]
 
     def decide(
         self, texts: MutableMapping[int, Text], asked: Sequence[tuple[int, Step]], gather: Gather, device: Any = None

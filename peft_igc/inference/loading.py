@@ -31,19 +31,8 @@ LONGEST_ERROR = 400  # characters of another package's error, which may quote a 
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = [
-    "TINY",
-    "TINY_FOLDER",
-    "find_adapter",
-    "find_base",
-    "is_hub_id",
-    "load_adapter",
-    "load_base",
-    "read_config",
-    "tiny_base",
-    "tiny_igc",
-    "with_template",
-]
+__all__ = ["TINY", "TINY_FOLDER", "find_adapter", "find_base", "is_hub_id", "load_adapter", "load_base"]
+__all__ += ["read_config", "tiny_base", "tiny_igc", "with_template"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -231,7 +220,7 @@ def read_config(folder: Path) -> PeftConfig:
         if config.peft_type is None:
             raise KeyError("peft_type")
     except OldFormatError as error:
-        raise OldFormatError(error.version, str(folder)) from None
+        raise OldFormatError(error.what, str(folder)) from None
     except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
         text = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
         text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."

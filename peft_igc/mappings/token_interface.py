@@ -20,13 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.places import LEAD
 from ..text.operations import takes
 from ..text.results.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING
-from .attention import Block, float_logits, one_batch, rms
-from .layer_mix import LayerMix
+from .attention import Block, LayerMix, float_logits, one_batch, rms
 from .places import PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
@@ -45,7 +43,6 @@ class TokenInputMapping(nn.Module):
         characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
     """
 
-    LEAD = LEAD
     RELATIVE = 32  # places to each side with a relative position bias of their own
     max_distance = 512  # maximum of W; earlier places are not read
 

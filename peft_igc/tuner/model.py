@@ -33,7 +33,6 @@ from .saving.adapter_files import (
     check_names,
     check_size,
     checked_weights,
-    key_in_file,
     own_key,
 )
 from .saving.companions import record_companions, with_companions
@@ -235,7 +234,7 @@ class IGCModel(BaseTuner):
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
         """The key in a file: without the adapter name."""
-        return key_in_file(key, adapter_name)
+        return own_key(adapter_name).sub(r".\1.", key)
 
     @classmethod
     def _remap_adapter_state_dict_for_load(

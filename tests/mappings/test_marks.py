@@ -174,25 +174,3 @@ def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):
     model, _ = tiny_igc()
     assert not [name for name in model.state_dict() if "set_" in name]
     assert [name for name, _ in many[2].named_parameters() if "set_" in name]
-
-
-@pytest.mark.parametrize(
-    ("operator", "operands", "result"),
-    [
-        ("sum", ["3", "5", "8"], "16"),
-        ("sum", ["2.50", "0.5"], "3"),
-        ("mean", ["3", "4"], "3.5"),
-        ("mean", ["3", "4", "4"], "inexact"),
-        ("square", ["12"], "144"),
-        ("percent", ["80", "15"], "12"),
-    ],
-)
-def test_rows_of_functions_are_checked(operator, operands, result):
-    limits = Limits(operations=tuple(OPERATIONS))
-    row = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-    (step,) = check_columns(row, limits)
-    assert (step.result or step.status.name.lower()) == result
-    with pytest.raises(ValueError, match=rf"contradicts its operands: {operator}\(.*\) is "):
-        check_columns(row | {"igc_result": "17"}, limits)
-    with pytest.raises(ValueError, match=r"`igc_operands` must hold exactly"):
-        check_columns(row | {"igc_operands": []}, limits)

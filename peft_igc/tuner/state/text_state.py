@@ -28,8 +28,6 @@ from ...text.results.spelling import Continuation
 from ...text.vocabulary import UNSEEN
 
 
-INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
-
 Select = Callable[[torch.Tensor], torch.Tensor]
 
 
