@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..text.checks.claims import Verdict, check
+from ..text.claims import Verdict, check
 from ..tuner.records import NumberRecord, StepRecord, percent
 
 
