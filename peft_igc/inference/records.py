@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..text.checks.claims import Verdict, check
+from ..text.claims import Verdict, check
 from ..tuner.records import NumberRecord, StepRecord, percent
 
 
@@ -55,19 +55,12 @@ class TokenRecord:
 
 
 class Untrue(NamedTuple):
-    """A calculation of a text that states another number than its value, whoever wrote it.
+    """A calculation of a text that states another number than its value, whoever wrote it."""
 
-    Attributes:
-        position: position of the token in which the stated number begins.
-        text: the calculation and the number.
-        written: the number as the text has it.
-        value: the right value.
-    """
-
-    position: int
-    text: str
-    written: str
-    value: str | None
+    position: int  # of the token in which the stated number begins
+    text: str  # the calculation and the number
+    written: str  # the number as the text has it
+    value: str | None  # the right one
 
     def __str__(self) -> str:
         return f"{self.text} (untrue: the value is {self.value})"
@@ -131,9 +124,7 @@ class TextRecord:
 def json_lines(texts: Sequence[TextRecord], *, prompts: bool = False) -> str:
     """Texts as JSON lines; `docs/tracing.md` has their fields.
 
-    Args:
-        texts: the texts.
-        prompts: include the tokens of prompts, and the text before each anchor.
+    With `prompts` they include the tokens of prompts, and the text before each anchor.
     """
     lines: list[dict[str, Any]] = []
     for number, text in enumerate(texts):

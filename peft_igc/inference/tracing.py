@@ -53,19 +53,14 @@ class _Batch:
     """The texts of one `generate`, or of the forward passes of one KV cache, while they grow.
 
     Positions are those of the events: padding is counted.
-
-    Attributes:
-        steps: by row and position of the anchor. A text that is read repeatedly (without a KV cache) has each once.
-        written: gate and relative size of the update, by row and position.
-        ids: token ids, by row and position, also `EMBEDDED`, `UNSEEN` and `PADDING`.
-        generated: position of the first token that `generate` made; None for a forward pass.
     """
 
     def __init__(self) -> None:
+        # By row and position; a text that is read repeatedly (without a KV cache) has each step once.
         self.steps: dict[tuple[int, int], StepRecord] = {}
-        self.written: dict[tuple[int, int], tuple[float, float]] = {}
-        self.ids: dict[int, dict[int, int]] = {}
-        self.generated: int | None = None
+        self.written: dict[tuple[int, int], tuple[float, float]] = {}  # gate and relative size of the update
+        self.ids: dict[int, dict[int, int]] = {}  # also `EMBEDDED`, `UNSEEN` and `PADDING`
+        self.generated: int | None = None  # position of the first token that `generate` made, if it did
 
     def add_ids(self, ids: torch.Tensor, start: int, replace: bool = False) -> None:
         """Adds ids [B, n] from the position `start` on, where none are known; with `replace` everywhere."""

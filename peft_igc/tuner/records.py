@@ -242,7 +242,7 @@ def _expression(config: IGCConfig, place: Place) -> str | None:
     decision = place.decision
     found = None if decision is None else decision.said.found if decision.said.ruled else decision.found
     if found is not None:
-        return "".join(_spaced([item.plain for item in found.items])).strip()
+        return "".join(_spaced([item.plain for item in found.items])).strip() or None
     choice = place.event.choice
     operator = len(config.operations) if choice is None else int(place.of(choice.operator))
     if choice is None or operator >= len(config.operations):

@@ -20,8 +20,7 @@ from torch import nn
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD
-from ..text.results.row import Row
-from ..text.results.spelling import Progress, Style, Written
+from ..text.spelling import Progress, Row, Style, Written
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
 from .anchors import Rules

@@ -148,7 +148,7 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
     assert main(["calibrate", "--base", "tiny", "--adapter", "none", "--data", str(data), "--wrong", "2"]) == 2
     assert "is not a share" in capsys.readouterr().err
     assert main([*command, "--least", "1"]) == 2
-    assert "is no threshold" in capsys.readouterr().err
+    assert "`--least 1` is not a share" in capsys.readouterr().err
 
 
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():

@@ -25,7 +25,7 @@ from tiny_vocabulary import TABLE, decode, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.text.results.spelling import Progress, Spelled, Style, Written
+from peft_igc.text.spelling import Progress, Spelled, Style, Written
 from peft_igc.tuner.writing import embed
 
 
