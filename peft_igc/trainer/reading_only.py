@@ -205,7 +205,7 @@ class Recorder:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
-        # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
+        # The fields are declared on the output's class (`hooks.calls`), so they survive DDP's rebuilding of outputs.
         if getattr(output, "igc_loss", None) is not None and (self.output is None or output.igc_loss.requires_grad):
             self.output = output
         return output
