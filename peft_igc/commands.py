@@ -205,8 +205,7 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """`peft-igc check`: 1 if a claim is untrue."""
-    from .text.checks.claims import Verdict
-    from .text.checks.files import check_file
+    from .text.claims import Verdict, check_file
     from .text.refusals import REASON_TEXTS
 
     counts: collections.Counter[str] = collections.Counter()

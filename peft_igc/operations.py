@@ -11,8 +11,8 @@ Register it before an adapter that names it is loaded. Try it: `pytest tests/tex
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def sqlite_lookup(path: str | Path, query: str) -> Callable[..., Any]:
     """A function of keys that looks up one value in a SQLite database.
 
     Args:
-        path: Of the database, which is opened for reading only, once in each thread.
+        path: Of the database, which is opened for reading only, in each call.
         query: With a `?` for each key. Keys are parameters, so nothing of a text becomes SQL. They are strings of
             digits, as SQLite compares them with columns of numbers and of texts.
 
@@ -41,19 +41,14 @@ def sqlite_lookup(path: str | Path, query: str) -> Callable[..., Any]:
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"`{path}` does not exist. Pass the path of a SQLite database.")
-    here = threading.local()
 
-    def connection() -> sqlite3.Connection:
-        if not hasattr(here, "connection"):
-            here.connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
-        return here.connection
-
-    def look_up(*keys: str) -> Any:
-        found = connection().execute(query, keys).fetchone()
+    def first(query: str, keys: tuple[str, ...]) -> Any:
+        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute(query, keys).fetchone()
         return None if found is None else found[0]
 
     try:
-        connection().execute(f"explain {query}", ("0",) * query.count("?"))
+        first(f"explain {query}", ("0",) * query.count("?"))
     except sqlite3.Error as error:
         raise ValueError(f"The query {query!r} cannot be run on `{path}`: {error}. Correct it or the path.") from error
-    return look_up
+    return lambda *keys: first(query, keys)

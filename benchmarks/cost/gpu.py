@@ -31,7 +31,7 @@ from benchmarks.common.shapes import LARGEST, SHAPES, RandomConfig, lora_rank, m
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.text.results.row import Row
+from peft_igc.text.spelling import Row
 from peft_igc.tuner.state.cache import states_of
 from peft_igc.tuner.state.text_state import Steps
 from peft_igc.tuner.writing import begun

@@ -12,8 +12,11 @@ best tokens are equal, bit for bit. With any other difference the exit code is 1
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,28 @@ WAYS: dict[str, dict[str, Any]] = {  # settings of an engine; each answers all t
     "drafts": {"speculative_config": DRAFTS},
 }
 COUNTERS = ("num_preemptions", "prefix_cache_hits", "spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens")
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """A parser of the arguments of `prepared`."""
+    parser = command(str(description))
+    parser.add_argument("-n", type=int, default=1000, help="number of texts")
+    expected = Path("build/vllm_expected.json")
+    parser.add_argument("--expected", type=Path, default=expected, help="answers of `generate`")
+    return parser
+
+
+@contextmanager
+def prepared(
+    n: int, expected: Path, base: str = TINY, adapter: Path = TINY_ADAPTER_FOLDER
+) -> Iterator[tuple[Path, Any, Any, list[list[int]], list[list[int]]]]:
+    """The folder of the adapter with anchors at `=`, the tokenizer, the model with it, the texts, and the answers of
+    `generate`."""
+    alone, tokenizer = load_base(base)
+    with tempfile.TemporaryDirectory() as folder:
+        served = with_equals_signs(Path(folder), tokenizer, adapter)
+        model, texts = load_adapter(alone.float(), served), prompts(tokenizer, n)  # as the engine computes
+        yield served, tokenizer, model, texts, expected_answers(model, texts, expected)
 
 
 def expected_answers(model: Any, texts: list[list[int]], path: Path) -> list[list[int]]:
@@ -109,23 +134,14 @@ def silent(served: tuple[Path, Path], texts: list[list[int]], tokens: int) -> di
 
 def main() -> None:
     """Compares, and writes the results."""
-    parser = command(__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--base", default=TINY, help="a folder or hub id")
     parser.add_argument("--adapter", type=Path, default=TINY_ADAPTER_FOLDER, help="the folder of its adapter")
-    parser.add_argument("-n", type=int, default=1000, help="number of texts")
     parser.add_argument("--silent", type=int, default=5000, help="number of tokens of silent texts")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), help="ways of running an engine")
-    parser.add_argument(
-        "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
-    )
     args = parser.parse_args()
-    base, tokenizer = load_base(args.base)
-    with tempfile.TemporaryDirectory() as folder:
-        adapter = with_equals_signs(Path(folder), tokenizer, args.adapter)
+    with prepared(args.n, args.expected, args.base, args.adapter) as (adapter, tokenizer, model, texts, wanted):
         served = adapter, Path(find_base(args.base))
-        model = load_adapter(base.float(), adapter)  # as the engine computes
-        texts = prompts(tokenizer, args.n)
-        wanted = expected_answers(model, texts, args.expected)
         found: dict[str, Any] = {**facts(), "base": args.base, "n": args.n, "ways": {}}
         for name in args.ways:
             found["ways"][name] = answered(served, model, texts, wanted, name)

@@ -29,7 +29,7 @@ from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.grammar import evaluate
-from ..text.integers import integers
+from ..text.literals import integers
 from ..text.refusals import REASON_TEXTS, Reason, Refused
 from ..text.values import Limits
 from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of

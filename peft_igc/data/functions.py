@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC
-from ..text.integers import integers
+from ..text.literals import integers
 from ..text.operations import FUNCTIONS, takes
 from ..text.values import Limits
 from .arithmetic import Row, conversation

@@ -18,8 +18,7 @@ import torch
 from ..mappings.decisions import Decision, packed_of
 from ..mappings.places import StepTexts
 from ..numbers.places import LEAD
-from ..text.results.row import Row
-from ..text.results.spelling import Continuation
+from ..text.spelling import Continuation, Row
 from ..tuner.adapter import Adapter
 from ..tuner.anchors import context_starts
 from ..tuner.config import IGCConfig

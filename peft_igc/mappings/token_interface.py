@@ -1,7 +1,7 @@
 """The token interface: the digits of numbers come from the token ids; which numbers are operands is learned.
 
 In: hidden states, token embeddings and ids of the text so far, and the next token of each result
-(`text.results`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
+(`text.spelling`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
 (`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with
 the equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_token_interface.py`
 
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..text.operations import takes
-from ..text.results.spelling import ENDS, Spelled
+from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING
 from .attention import Block, LayerMix, float_logits, one_batch, rms
@@ -152,7 +152,7 @@ class TokenInputMapping(nn.Module):
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
             pointing = pointing.mapped(lambda x: x[back])
-        return pointing.unflattened(anchors.shape) if steps is None else pointing
+        return pointing.mapped(lambda x: x.unflatten(0, anchors.shape)) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once: the pointing with n in place of the dimensions B and A."""

@@ -1,7 +1,7 @@
 """Finds the numbers of a text in its token ids, and the places that the token interface reads, on the host.
 
 In: the ids of a text as a list, and a `TokenTable`. Out: `Run`s, every number with its digits at any length, and
-`Places`: one for each number and one for each other token. A broken number (see `text.integers`) is one place, but
+`Places`: one for each number and one for each other token. A broken number (see `text.literals`) is one place, but
 cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place: `text.requests` knows
 them, and the network reads the request as it is without. Signs, and which numbers are operands, are not decided here.
 Try it: `pytest tests/numbers/test_number_runs.py`
@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..text.integers import JOINTS, integers
+from ..text.literals import JOINTS, integers
 from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING, UNSEEN, Spelled

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..text.token_bytes import token_ids
 from ..text.token_table import TokenTable, numbers_of
-from ..text.vocabulary import Vocabulary
+from ..text.vocabulary import Vocabulary, token_ids
 
 
 __all__ = ["TokenizerProfile", "check_tokenizer"]
 
 LONGEST_RUN = 20  # digits of the longest sampled run
 SAMPLES = 100  # sampled runs of each length
+SHOWN = (4, 7, 10)  # lengths of runs whose splits are reported
 MOST_GAPS = 0.05  # a tokenizer with a larger share of missing groups counts as irregular
 
 
@@ -39,7 +39,7 @@ class TokenizerProfile:
         numbers: The numeric tokens, as in `TokenTable`.
         facts: What `TokenTable.of` needs besides the vocabulary, as JSON values.
         family: `"groups of k from the left"`, `"single digits"` or `"irregular"`.
-        splits: For runs of 1 to 20 digits, how they are split, with shares, most common first: `{4: {"3+1": 1.0}}`.
+        splits: How runs of some lengths are split, with shares, most common first: `{4: "3+1 100%"}`.
         space: Tokenization of a space before a number: `"a token of its own"` or `"merges with the digits"`.
         gaps: Groups of digits without a token, where most groups of their length have one.
         obstacles: Reasons why the token interface does not support the tokenizer, in sentences.
@@ -50,7 +50,7 @@ class TokenizerProfile:
     numbers: dict[int, str] = field(repr=False)
     facts: dict[str, Any]
     family: str
-    splits: dict[int, dict[str, float]]
+    splits: dict[int, str]
     space: str
     gaps: tuple[str, ...]
     obstacles: tuple[str, ...]
@@ -86,7 +86,7 @@ class TokenizerProfile:
             numbers=numbers,
             facts=facts,
             family="single digits" if group == 1 else f"groups of {group} from the left" if group else "irregular",
-            splits=_shares(runs, splits),
+            splits={length: _shares(length, runs, splits) for length in SHOWN},
             space="merges with the digits" if any(text[:1] == " " for text in after_space) else "a token of its own",
             gaps=gaps,
             obstacles=tuple(obstacles),
@@ -118,28 +118,28 @@ class TokenizerProfile:
             )
         return TokenTable.of(self.vocabulary, self.facts)
 
-    def compare(self, numbers: Mapping[int, str], group: int, minus: int, point: int | None) -> str | None:
-        """Compares this tokenizer with the one that an adapter was created with, except for added tokens.
+    def difference(self, numbers: Mapping[int, str], facts: Mapping[str, Any]) -> str | None:
+        """How this tokenizer differs from the one that an adapter was created with, except for added tokens.
 
         Args:
-            numbers, group, minus, point: Of the adapter's `TokenTable`. Without a point it writes no decimals.
+            numbers, facts: Of the adapter, as in `TokenTable`. Without a point it writes no decimals.
 
         Returns:
-            None if they agree, else an error message that names the first difference.
+            An error message that names the first difference, None if there is none.
         """
-        texts = ((token, numbers.get(token, ""), self.numbers.get(token, "")) for token in {*numbers, *self.numbers})
-        if other := sorted(one for one in texts if one[1] != one[2]):
-            token, *spelled = other[0]
-            then, now = (repr(text) if text else "no digits" for text in spelled)
-            how = f"token {token} spelled {then} and now spells {now}"
+        tokens = sorted({*numbers, *self.numbers})
+        other = next((one for one in tokens if numbers.get(one) != self.numbers.get(one)), None)
+        names = {"minus": "the minus sign was token", "point": "the decimal point was token"}
+        names["group"] = "the number of digits in a group was"
+        changed = [name for name in names if facts.get(name) not in (None, self.facts[name])]
+        if other is not None:
+            known = (numbers.get(other), self.numbers.get(other))
+            then, now = ("no digits" if text is None else repr(text) for text in known)
+            how = f"token {other} spelled {then} and now spells {now}"
         elif self.obstacles:
             how = " ".join(self.obstacles)[:-1]
-        elif self.facts["minus"] != minus:
-            how = f"the minus sign was token {minus} and now is {self.facts['minus']}"
-        elif point is not None and self.facts["point"] != point:
-            how = f"the decimal point was token {point} and now is {self.facts['point']}"
-        elif self.facts["group"] != group:
-            how = f"numbers were written in groups of {group}, now in groups of {self.facts['group']}"
+        elif changed:
+            how = f"{names[changed[0]]} {facts[changed[0]]} and now is {self.facts[changed[0]]}"
         else:
             return None
         return (
@@ -150,14 +150,13 @@ class TokenizerProfile:
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON values."""
         lengths = Counter(len(text.strip()) for text in self.numbers.values())
-        irregular = any(len(shares) > 1 for shares in self.splits.values())
         return {
             "tokenizer": self.name,
             "vocabulary": len(self.vocabulary),
             "numeric_tokens": {str(length): count for length, count in sorted(lengths.items())},
             "numeric_tokens_with_space": sum(text[0] == " " for text in self.numbers.values()),
             "family": self.family,
-            "splits": {str(length): _listed(self.splits[length]) for length in (4, 7, 10) if irregular},
+            "splits": {} if self.family != "irregular" else {str(one): ways for one, ways in self.splits.items()},
             "gaps": list(self.gaps),
             "space": self.space,
             "minus": None if self.obstacles else self.facts["minus"],
@@ -198,8 +197,8 @@ def check_tokenizer(table: TokenTable | None, tokenizer: Any) -> None:
     profile = _profiles.get(tokenizer)
     if profile is None or len(profile.vocabulary) != len(tokenizer):
         profile = _profiles[tokenizer] = TokenizerProfile.from_tokenizer(tokenizer)
-    difference = profile.compare(table.numbers, table.group, table.minus, table.point)
-    if difference is not None:
+    facts = {"group": table.group, "minus": table.minus, "point": table.point}
+    if (difference := profile.difference(table.numbers, facts)) is not None:
         raise ValueError(difference)
 
 
@@ -238,15 +237,11 @@ def _splits(tokenizer: Any, texts: Sequence[str], numbers: Mapping[int, str]) ->
     return [[numbers[token].strip() for token in ids if token in numbers] for ids in split]
 
 
-def _shares(runs: Sequence[str], pieces: Sequence[Sequence[str]]) -> dict[int, dict[str, float]]:
-    """The splits of runs and their shares, by length of the run, most common first."""
-    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for run, parts in zip(runs, pieces, strict=True):
-        counts[len(run)]["+".join(str(len(part)) for part in parts)] += 1
-    return {
-        length: {way: round(count / ways.total(), 4) for way, count in ways.most_common()}
-        for length, ways in sorted(counts.items())
-    }
+def _shares(length: int, runs: Sequence[str], pieces: Sequence[Sequence[str]]) -> str:
+    """The most common splits of the runs of a length."""
+    split = (parts for run, parts in zip(runs, pieces, strict=True) if len(run) == length)
+    ways = Counter("+".join(str(len(part)) for part in parts) for parts in split)
+    return ", ".join(f"{way} {count / ways.total():.0%}" for way, count in ways.most_common(4))
 
 
 def _grouping(
@@ -279,18 +274,10 @@ def _obstacles(
     """The reasons why the token interface does not support the tokenizer, in sentences; none if it does."""
     found = []
     misspelled = [run for run, parts in zip(runs, pieces, strict=True) if "".join(parts) != run]
-    missing = sorted(set("0123456789") - set(numbers.values()))
-    if missing:
+    if missing := sorted(set("0123456789") - set(numbers.values())):
         found.append(f"No token spells the digit {', '.join(missing)} alone.")
     elif misspelled:
         found.append(f"The numeric tokens of {misspelled[0]!r} do not spell it.")
     if minus is None:
         found.append("No token spells a minus sign alone.")
     return found
-
-
-def _listed(shares: dict[str, float]) -> str:
-    """The most common splits, for the report."""
-    ways = [f"{way} {share:.0%}" for way, share in list(shares.items())[:4]]
-    more = len(shares) - len(ways)
-    return ", ".join(ways) + (f" and {more} more" if more else "")

@@ -1,19 +1,18 @@
 """The known half: what follows from the characters of a text alone. Plain Python; nothing here imports torch.
 
-* `vocabulary`, `token_bytes`: token ids as characters. `token_table`: how the tokens spell numbers.
-* `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
+* `vocabulary`: token ids as characters. `token_table`: how the tokens spell numbers.
+* `pieces`: a text as numbers, words, operators and marks; `languages` has the words. `literals`: its numbers.
 * `expressions`, `surroundings`: the expression that a text ends with, and what may be around it.
-* `integers`: the integers of a text that may be operands. `literals`: all numbers, with exact values.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
-* `checks`: the calculations that a finished text states. `results`: what continues a result, token by token.
+* `claims`: the calculations that a finished text states. `spelling`: what continues a result, token by token.
 * `values`, `rounding`: limits, and how a value is rounded and written. `refusals`: why there is none.
 * `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
 
-from .checks.claims import Claim, Verdict, check
+from .claims import Claim, Verdict, check
 from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 
-from .pieces import Pieces, Words, literal, plain
+from .operations import FUNCTIONS
+from .pieces import Pieces, Words, literal, plain, whole
 from .refusals import Reason, Refused, Span
 from .values import Item, Limits
 
@@ -66,6 +67,7 @@ class Expression:
     """
 
     def __init__(self, pieces: Pieces, known: Words, limits: Limits) -> None:
+        self.pieces = pieces
         self.kinds, self.said, self.ends = pieces
         self.known, self.limits = known, limits
         self.items: list[Item] = []
@@ -86,12 +88,15 @@ class Expression:
         return self.ends[at - 1], self.ends[at]
 
     def refuse(self, reason: Reason, at: int) -> Refused:
-        """A refusal for a piece."""
-        return Refused(reason, None if at <= 0 else self.span(at))
+        """A refusal for a piece, 0 for none, and what touches it."""
+        return Refused(reason, whole(self.pieces, at) if at > 0 else None)
 
-    def names_function(self, at: int) -> bool:
-        """Whether a piece is the name of a function."""
-        return self.kind(at) in ALL_WORDS and self.said[at].casefold() in self.known.functions
+    def called(self, at: int) -> str | None:
+        """The function that a piece before a bracket calls, None if it is no name of one."""
+        said = self.said[at].casefold()
+        if self.kind(at) not in ALL_WORDS:
+            return None
+        return self.known.functions.get(said) or (said if said in FUNCTIONS else None)
 
     def skip(self, at: int) -> int:
         """The first piece from here to the left that is no space."""
@@ -176,11 +181,11 @@ class Expression:
         """A number; two and more in `max(3,5)`."""
         said, span = self.said[at], self.span(at)
         parts = [said]
-        if sum(map(str.isdigit, said)) > self.limits.digits:
-            self.too_long, parts = span, ["0"]
-        elif "," in said and self._call_of(at):
+        if "," in said and self._call_of(at):
             parts = said.split(",") if literal(said) is None else []  # `max(1,234)`: one number or two
         values = [literal(part) for part in parts]
+        if any(sum(map(str.isdigit, part)) > self.limits.digits for part in parts):
+            self.too_long, values = span, [Fraction(0)] * len(parts)
         if None in values or not values:
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)
         for name, value in zip(map(plain, reversed(parts)), reversed(values), strict=True):
@@ -197,7 +202,7 @@ class Expression:
         while self.kind(at) not in ("edge", "line"):
             inner += (self.kinds[at] in CLOSE) - (self.kinds[at] in OPEN)
             if inner < 0:
-                return self.names_function(at - 1)
+                return self.called(at - 1) is not None
             at -= 1
         return False
 
@@ -229,9 +234,9 @@ class Expression:
             self._operator(kind, at)
             if self.kind(at - 1) == "." and self.kind(at - 2) == "number":  # `0.(3)`
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at - 1)
-            if self.names_function(at - 1):
+            if (name := self.called(at - 1)) is not None:
                 at -= 1
-                self.items.append(Item("call", self.span(at), name=self.known.functions[self.said[at].casefold()]))
+                self.items.append(Item("call", self.span(at), name=name))
             return at - 1
         if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.ends[at]):
             self.currencies.append((self.said[at], self.span(at)))
@@ -312,7 +317,8 @@ class Expression:
         if not joins and not variable and kind not in _LAST_UNIT_WORDS and not (kind == "of" and gap):
             if kind in STRANGE or kind in ("other", "dash") or (kind in ALL_WORDS and not (kind in _LINKS and single)):
                 raise self.refuse(Reason.NOT_UNDERSTOOD, left)
-            if (not single and kind in _NO_OPERANDS) or (kind == "line" and not tight):
+            starts = kind in (",", ";") and self._call_of(left)  # `max(3,-4)`
+            if (not single and kind in _NO_OPERANDS and not starts) or (kind == "line" and not tight):
                 raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
         self._operator(self.kinds[at], at)
         if kind in _LINKS and single:

@@ -138,14 +138,17 @@ class _Parser:
 
     def _called(self, call: Item) -> Operand:
         """The value of a function."""
-        values = []
+        found = []
         while self.left.pop().kind not in CLOSING.values():  # the opening bracket, a comma, the closing bracket
-            values.append(self._operation(1).value)
+            found.append(self._operation(1))
             closing = self.left[-1]
         function, span = FUNCTIONS.get(call.name), (call.span[0], closing.span[1])
-        if function is None or not function.fewest <= len(values) <= function.most:
+        if function is None:
             raise Refused(Reason.NOT_UNDERSTOOD, call.span)
-        return Operand(self._step(call.name, tuple(values), lambda: function.value(values), span), False, span)
+        if len({operand.percent for operand in found}) > 1:  # of 200 and 10%, as in `200 + 10%`
+            raise Refused(Reason.PERCENT_SUM, span)
+        values = tuple(operand.value for operand in found)
+        return Operand(self._step(call.name, values, lambda: function.value(values), span), False, span)
 
     def _applied(self, kind: str, left: Operand, right: Operand) -> Operand:
         """The value of an operator."""

@@ -1,22 +1,26 @@
 """The numbers of a text: which are literals, their exact values and signs, and what is numeric and not understood.
 
-In: a text, such as a request in words. Out: its `Number`s in order. Not understood are numbers that touch letters, a
-dash, a second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one`
-only at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates
-it. Try it: `pytest tests/text/test_literals.py`
+* `numbers`: of a request in words, with all that is numeric. Not understood are numbers that touch letters, a dash, a
+  second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one` only
+  at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates it.
+* `integers`: runs of digits, at which a network may point. One that touches a decimal point, a letter, `%`, an
+  exponent, or a sign that is not known to leave a number whole, is broken: a part of a number gives a wrong answer.
+
+Try it: `pytest tests/text/test_literals.py`
 """
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
-from .pieces import Pieces, Words, literal, split, words
+from .pieces import CONTROL, Pieces, Words, literal, split, words
 from .refusals import Span
 
 
-__all__ = ["Number", "numbers", "numbers_of"]
+__all__ = ["JOINTS", "Integer", "Number", "ends_in_minus", "integers", "numbers", "numbers_of"]
 
 _NUMERIC = STRANGE | {"function"}
 _COUNTED = _NUMERIC | {"number", "one"}
@@ -156,3 +160,92 @@ def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bo
     if before not in _OPERATORS and (loose or touches):
         return Number(None, span)
     return Number(-value, span, sign=minus)
+
+
+_RUN = re.compile(r"[0-9]+(?:,[0-9]+)*")
+_DECIMAL_RUN = re.compile(r"[0-9]+(?:,[0-9]+)*(?:\.[0-9]+)?")
+_WHOLE = re.compile(r"([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")  # `1,234`, but not `12,34` or `0,123`
+MINUSES = "-\u2212"
+_APOSTROPHES = "'\u2019"
+_FIXED_SPACES = "\u00a0\u2007\u2009\u202f"  # thousands separators in many countries
+JOINTS = frozenset(".,:" + _APOSTROPHES + _FIXED_SPACES)  # tokens that join two numbers to another one
+_UNBREAKING = frozenset("0123456789.,:" + _APOSTROPHES + MINUSES)
+_CURRENCIES = "$€£¥₹₩₽₺₫₪₴₱"  # without `¢`, whose numbers are parts of another amount
+_LEAVE_WHOLE = frozenset('()[]{}<>?;=+*/|"`×÷·•\u2013—…“”„‘‚«»（）【】「」『』《》〈〉？；＝＋、。')
+_LEAVE_WHOLE |= frozenset(_CURRENCIES + CONTROL)
+
+
+class Integer(NamedTuple):
+    """An integer of a text: its characters, and its digits without separators and leading zeros; None if broken."""
+
+    start: int
+    end: int
+    digits: str | None
+
+
+def integers(text: str, decimals: bool = False) -> list[Integer]:
+    """All integers of a text in their order, whole or broken; `007` has the digits `7`, `000` has `0`.
+
+    Args:
+        text: any text.
+        decimals: whether a number may have a point within it, and a per cent sign after it: `2.50` has the digits
+            `2.5`, `15%` has `15`.
+    """
+    found = []
+    for match in (_DECIMAL_RUN if decimals else _RUN).finditer(text):
+        start, end = match.span()
+        after = end + (decimals and text[end : end + 1] == "%")
+        whole = _WHOLE.fullmatch(match[0])
+        if whole is None or not _is_whole_before(text, start) or not _is_whole_after(text, end - start, after):
+            found.append(Integer(start, end, None))
+            continue
+        places = (whole[2] or "").rstrip("0")
+        digits = whole[1].replace(",", "").lstrip("0") or "0"
+        found.append(Integer(start, end, f"{digits}.{places}" if places else digits))
+    return found
+
+
+def _breaks(char: str) -> bool:
+    """Whether a character, `""` for the end of the text, breaks a number that it touches."""
+    return not (char == "" or char in _LEAVE_WHOLE or char.isspace() or char in _UNBREAKING)
+
+
+def _is_whole_before(text: str, start: int) -> bool:
+    """Whether the text before a number leaves it whole."""
+    left, before = text[max(start - 1, 0) : start], text[max(start - 2, 0) : max(start - 1, 0)]
+    if left == ".":
+        return False
+    if left and left in ":" + _APOSTROPHES + _FIXED_SPACES:
+        return not before.isdigit()  # `10:30`, `1'000`
+    if left and left in MINUSES:
+        return before == "!" or not _breaks(before)  # a sign or a subtraction, and not the hyphen of `x-5`
+    if left + before == "**":
+        return not text[max(start - 3, 0) : start - 2].isdigit()  # a power, or the end of bold type
+    return left == "!" or not _breaks(left)
+
+
+def _is_whole_after(text: str, length: int, end: int) -> bool:
+    """Whether the text after a number of some characters leaves it whole."""
+    right, beyond = text[end : end + 1], text[end + 1 : end + 2]
+    if right == ".":
+        return not (beyond.isdigit() or _breaks(beyond))  # a decimal, or the end of a sentence
+    if right and right in ":" + _FIXED_SPACES:
+        return not beyond.isdigit()
+    if right and right in _APOSTROPHES:
+        return not beyond.isalnum()
+    if right and right in MINUSES:
+        return not _breaks(beyond)
+    if right == "\\":
+        return beyond in ("", "(", ")", "[", "]")  # LaTeX: `\(5 + 3\)`
+    if right == "!":  # `91 minus 37!` exclaims, `5!` may be a factorial
+        while text[end : end + 1] == "!":
+            end += 1
+        after = text[end : end + 1]
+        return length > 1 and not _breaks(after) and not after.isdigit()
+    return right + beyond != "**" and not _breaks(right)
+
+
+def ends_in_minus(text: str) -> bool:
+    """Whether a token ends in a sign that a number after it may have: `=-`, but not `x-` or `---`."""
+    before = text.rstrip(MINUSES)
+    return 0 < len(text) - len(before) < 3 and (before[-1:] == "!" or not _breaks(before[-1:]))

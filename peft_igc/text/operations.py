@@ -1,8 +1,8 @@
 """Operations: one table of operators and one of named functions, on exact rationals.
 
-In: fractions. Out: a fraction, or a `Refused`. The names by which languages call a function are in `languages/*.toml`.
-`register_operation` adds a function of a user, which expressions and requests in words can then use. It runs in a
-thread of its own, so that a call that does not end is left.
+In: fractions. Out: a fraction, or a `Refused`. Expressions call a function by its name here, and by those that
+`languages/*.toml` have for it. `register_operation` adds a function of a user. Each of its calls runs in a thread, so
+that one that does not end is left.
 Try it: `pytest tests/text/test_operations.py`
 """
 
@@ -20,7 +20,6 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Any, NamedTuple
 
-from .pieces import REGISTERED
 from .refusals import Reason, Refused
 from .rounding import places_of
 from .values import Limits, written
@@ -29,6 +28,7 @@ from .values import Limits, written
 __all__ = ["FUNCTIONS", "MANY", "OPERATORS", "Function", "Operator", "register_operation", "takes"]
 
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
+_MOST_CALLS = 8
 MOST_BITS = 4096  # of a numerator or denominator; some thirty times those of the longest operands
 
 
@@ -40,50 +40,32 @@ class Operator(NamedTuple):
     from_right: bool = False
 
 
-class _Threads:
-    """At most `MOST` threads that run the calls of one function, so that the caller can leave one that takes too long.
+def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fraction | None]) -> Fraction | None:
+    """The result of a call in a thread of its own, which is left if it takes too long.
 
-    Threads go on, so that what a function keeps per thread, such as a connection, is kept.
+    Raises:
+        Refused: It takes too long, or has an error, or no slot becomes free.
     """
+    answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
 
-    MOST = 8
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._all: list[threading.Thread] = []
-        self._lock = threading.Lock()
-
-    def call(self, function: Callable[[], Fraction | None], seconds: float) -> Fraction | None:
-        """The result of a call.
-
-        Raises:
-            Refused: It takes too long, or has an error.
-        """
-        with self._lock:
-            if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
-                self._calls, self._all = queue.SimpleQueue(), []
-            if len(self._all) < self.MOST:
-                self._all.append(threading.Thread(target=_serve, args=(self._calls,), daemon=True))
-                self._all[-1].start()
-        answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
-        self._calls.put((function, answer))
+    def run() -> None:
         try:
-            found, error = answer.get(timeout=seconds)
-        except queue.Empty:
-            raise Refused(Reason.TIMED_OUT) from None
-        if error is not None:
-            raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
-        return found
-
-
-def _serve(calls: queue.SimpleQueue[Any]) -> None:
-    """Runs calls, one after the other."""
-    while True:
-        function, answer = calls.get()
-        try:
-            answer.put((function(), None))
+            answer.put((call(), None))
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
             answer.put((None, error))
+        finally:
+            slots.release()
+
+    if not slots.acquire(timeout=seconds):
+        raise Refused(Reason.TIMED_OUT)
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        found, error = answer.get(timeout=seconds)
+    except queue.Empty:
+        raise Refused(Reason.TIMED_OUT) from None
+    if error is not None:
+        raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
+    return found
 
 
 @dataclass(frozen=True)
@@ -95,7 +77,8 @@ class Function:
         fewest, most: numbers of arguments.
         symbols: operations that a request may name and mean this function, such as `/` of a remainder.
         phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
-        threads, seconds: of a user's function, where its calls run, and the longest time of one.
+        slots, seconds: of a user's function, whose calls run in threads: how many may go on at once, and the longest
+            time of one.
         function: what a user registered.
     """
 
@@ -104,19 +87,22 @@ class Function:
     most: int = 1
     symbols: str = ""
     phrasings: tuple[str, ...] = ()
-    threads: _Threads | None = None
+    slots: threading.Semaphore | None = None
     seconds: float = 0.0
     function: Callable[..., Any] | None = None
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
-        """The value of the function; raises `Refused` if there is none, or it has too many digits.
+        """The value of the function; raises `Refused` if it takes another number of arguments, or has no value for
+        these, or one of too many digits.
 
         Unless `guarded`, errors of a user's function are seen and its time is not limited, as where rows are made.
         """
-        if self.threads is None or not guarded:
+        if not self.fewest <= len(arguments) <= self.most:
+            raise Refused(Reason.OPERANDS)
+        if self.slots is None or not guarded:
             value = self.apply(list(arguments))
         else:
-            value = self.threads.call(lambda: self.apply(list(arguments)), self.seconds)
+            value = _within(self.slots, self.seconds, lambda: self.apply(list(arguments)))
         if value is None:
             raise Refused(Reason.NO_VALUE)
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
@@ -124,10 +110,19 @@ class Function:
         return value
 
 
-def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
+def _over(a: Fraction, b: Fraction) -> Fraction:
     if b == 0:
         raise Refused(Reason.UNDEFINED)
-    mode, quotient = limits.rounding.mode, a / b
+    return a / b
+
+
+def _remainder(arguments: list[Fraction]) -> Fraction:
+    a, b = arguments
+    return a - b * math.floor(_over(a, b))
+
+
+def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
+    mode, quotient = limits.rounding.mode, _over(a, b)
     if mode in ("floor", "trunc"):
         return Fraction(math.floor(quotient) if mode == "floor" else math.trunc(quotient))
     return quotient
@@ -149,12 +144,11 @@ def _root(degree: int) -> Callable[[list[Fraction]], Fraction | None]:
     """The square or cube root, if it is rational."""
 
     def applied(arguments: list[Fraction]) -> Fraction | None:
-        value = arguments[0]
-        if value < 0 and degree == 2:
+        value = abs(arguments[0])
+        root = Fraction(_whole_root(value.numerator, degree), _whole_root(value.denominator, degree))
+        if root**degree != value or (arguments[0] < 0 and degree == 2):
             return None
-        root = Fraction(_whole_root(abs(value.numerator), degree), _whole_root(value.denominator, degree))
-        root = root if value >= 0 else -root
-        return root if root**degree == value else None
+        return root if arguments[0] >= 0 else -root
 
     return applied
 
@@ -168,8 +162,9 @@ def _whole_root(value: int, degree: int) -> int:
 
 
 def _factorial(value: int) -> int | None:
-    """The product of the integers up to one."""
-    return math.factorial(value) if 0 <= value <= _MOST_FACTORIAL else None
+    if value > _MOST_FACTORIAL:
+        raise Refused(Reason.OVERFLOW)
+    return math.factorial(value) if value >= 0 else None
 
 
 def _of_integers(function: Callable[..., int | None]) -> Callable[[list[Fraction]], Fraction | None]:
@@ -200,9 +195,9 @@ def _part(whole: int, sign: int) -> Callable[[list[Fraction]], Fraction | None]:
     return lambda arguments: arguments[0] * (whole + sign * arguments[1]) / 100
 
 
-def _ratio(top: Callable[[Fraction, Fraction], Fraction], factor: int = 100) -> Callable[..., Fraction | None]:
-    """A quotient by the first of two numbers."""
-    return lambda two: factor * top(two[0], two[1]) / two[0] if two[0] else None
+def _ratio(top: Callable[[Fraction, Fraction], Fraction]) -> Callable[[list[Fraction]], Fraction]:
+    """A quotient by the first of two numbers, in per cent."""
+    return lambda two: _over(100 * top(two[0], two[1]), two[0])
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -215,16 +210,16 @@ FUNCTIONS: dict[str, Function] = {
     "add": Function(lambda arguments: arguments[0] + arguments[1], 2, 2),  # as spreadsheets have them
     "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
     "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
-    "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
+    "divide": Function(lambda arguments: _over(arguments[0], arguments[1]), 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY, "+"),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
     "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
     "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),
-    "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2, "/"),
+    "mod": Function(_remainder, 2, 2, "/"),
     "factorial": Function(_of_integers(_factorial)),
     "cbrt": Function(_root(3)),
-    # Of requests in words only. Two operands are in the order of the operation, more in that of the text.
+    # By these names alone: no language has words for them. Two operands are in order, more in that of the text.
     "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
     "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY, "-"),
     "product": Function(lambda arguments: math.prod(arguments, start=Fraction(1)), 3, 3, "*"),
@@ -238,12 +233,8 @@ FUNCTIONS: dict[str, Function] = {
     "growth": Function(_ratio(lambda before, after: after - before), 2, 2, "-"),
     "decline": Function(_ratio(lambda before, after: before - after), 2, 2, "-"),
     "perimeter": Function(lambda arguments: 2 * (arguments[0] + arguments[1]), 2, 2, "*"),
-    "proportion": Function(
-        lambda arguments: arguments[1] * arguments[2] / arguments[0] if arguments[0] else None, 3, 3
-    ),
-    "inversely": Function(
-        lambda arguments: arguments[0] * arguments[1] / arguments[2] if arguments[2] else None, 3, 3
-    ),
+    "proportion": Function(lambda arguments: _over(arguments[1] * arguments[2], arguments[0]), 3, 3),
+    "inversely": Function(lambda arguments: _over(arguments[0] * arguments[1], arguments[2]), 3, 3),
 }
 _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
@@ -282,8 +273,8 @@ def register_operation(
         phrasings: requests for training rows, with a slot `{a}`, `{b}` or `{c}` for each operand, or `{list}` where
             their number is not fixed.
         strings: whether the function takes its operands as text, such as `"48213"`, instead of `Fraction`s.
-        seconds: the longest time of a call. It runs in one of at most `_Threads.MOST` threads, and one that does not
-            end keeps its thread.
+        seconds: the longest time of a call. At most `_MOST_CALLS` of a function run at once, also of those that do
+            not end.
         replace: whether another function of this name that was registered before is replaced.
 
     Raises:
@@ -309,9 +300,8 @@ def register_operation(
                 f"`{name}` is the name of another function that was registered before. Choose another name, or "
                 "`replace=True`."
             )
-        apply = _exact(function, strings)
-        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds, function)
-        REGISTERED[name] = name
+        apply, slots = _exact(function, strings), threading.Semaphore(_MOST_CALLS)
+        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), slots, seconds, function)
         return function
 
     return register

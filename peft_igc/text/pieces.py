@@ -12,7 +12,6 @@ import itertools
 import re
 import tomllib
 import unicodedata
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "words"]
+__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "whole", "words"]
 
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 FOLDER = Path(__file__).parent / "languages"
@@ -47,7 +46,6 @@ _CHARACTERS: dict[str, str] = {
     UNKNOWN: "strange",
 }
 _KEPT = 1 << 16  # kinds of pieces that are kept
-REGISTERED: dict[str, str] = {}  # functions that a user has registered, as `Words.functions` has those of languages
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
@@ -64,7 +62,8 @@ class Words:
     Attributes:
         kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
         units: of a unit, its quantity and its name: `("length", "kilometer")`.
-        functions: of a function, its name in `operations.FUNCTIONS`, or another one that has no value.
+        functions: of a function, its name in `operations.FUNCTIONS`, whose names need not be here, or another one
+            that has no value.
         operations: of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own.
         labels: words before a number that only names something: `Task 7`.
     """
@@ -105,8 +104,7 @@ def words(*languages: str) -> Words:
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    functions = ChainMap(named["functions"], REGISTERED)
-    return Words(_Kinds(kinds), units, functions, named["operations"], labels=frozenset(labels))
+    return Words(_Kinds(kinds), units, named["functions"], named["operations"], labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):
@@ -135,6 +133,26 @@ def split(text: str, start: int, known: Words) -> Pieces:
         del said[1:2], kinds[1:2], ends[:1]
         kinds[0] = "cut"
     return Pieces(kinds, said, ends)
+
+
+_APART = frozenset({"space", "line", "edge", "cut", "control", *"+-*/^=()[]{}", "relation"})
+_OUTSIDE = frozenset({".", ",", ":", ";", "?", "quote"})  # marks that belong to nothing at an end
+
+
+def whole(pieces: Pieces, at: int) -> tuple[int, int]:
+    """The characters of a piece with all that touches it, as far as it is one word or number: `5!`, `#5`, `10:30`."""
+    kinds, _, ends = pieces
+    first = last = at
+    if kinds[at] not in _APART:
+        while kinds[first - 1] not in _APART:
+            first -= 1
+        while last + 1 < len(kinds) and kinds[last + 1] not in _APART:
+            last += 1
+    while first < at and kinds[first] in _OUTSIDE:
+        first += 1
+    while last > at and kinds[last] in _OUTSIDE:
+        last -= 1
+    return ends[first - 1], ends[last]
 
 
 class _Kinds(dict[str, str]):

@@ -116,6 +116,8 @@ def _in_request(found: Expression, last: int) -> bool:
     left = found.read(at)
     if not found.sure and not found.alike:
         raise found.refuse(Reason.NO_EXPRESSION, 0)
+    if programs := [item.span for item in found.items if item.name == "range"]:  # `for i in range(2, 5):`
+        raise Refused(Reason.LOOK_ALIKE, programs[0])
     if not found.sure and word:
         raise found.refuse(Reason.LOOK_ALIKE, left)
     return before_request(found, left) and not found.spoken
@@ -166,4 +168,4 @@ def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, st
     span = (items[0].span[0], items[-1].span[1]) if items else None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
     ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
-    return Refusal(reason, refused.culprit, items, span, reaches, value, ruled, tuple(steps))
+    return Refusal(reason, refused.culprit or span, items, span, reaches, value, ruled, tuple(steps))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
 from .operations import FUNCTIONS, OPERATORS, Function
-from .pieces import CONTROL, Pieces, Words, split, words
+from .pieces import CONTROL, Pieces, Words, split, whole, words
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
@@ -99,14 +99,14 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, fu
     """The number at some characters, with its sign."""
     number = next((one for one in listed if one.span[0] < span[1] and span[0] < one.span[1]), None)
     if number is None or number.value is None or (number.value.denominator > 1 and function is None):
-        raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else number.span)
+        raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else whole(pieces, number.at))
     for step in (-1, 1):
         at = _next(pieces.kinds, number.at, step, _BESIDE)
         joined = pieces.kinds[at] in _SYMBOLS or pieces.kinds[at] == "("  # `47 * y`, `sin(30) + 5`
         at = _next(pieces.kinds, at, step, _BESIDE) if joined else at
         strange = pieces.kinds[at] in STRANGE and (function is None or pieces.said[at].casefold() not in _POWERS)
         if strange or (joined and pieces.kinds[at] in _VARIABLES):
-            raise Refused(Reason.NOT_UNDERSTOOD, (pieces.ends[at - 1], pieces.ends[at]))
+            raise Refused(Reason.NOT_UNDERSTOOD, whole(pieces, at))
     if not number.may_negate:
         return number
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
@@ -151,10 +151,8 @@ def vetoes(stated: set[str], named: set[str], operation: str) -> bool:
 
 
 def _check_function(pieces: Pieces, operands: list[Number], function: Function, stated: set[str]) -> None:
-    """Refuses a function of as many numbers as it does not have, where another operation is stated between them, and
-    where some have a per cent sign: all may, or the second one of two."""
-    if not function.fewest <= len(operands) <= function.most:
-        raise Refused(Reason.NOT_UNDERSTOOD)
+    """Refuses a function where another operation is stated between its numbers, and where some have a per cent sign:
+    all may, or the second one of two."""
     if stated - set(function.symbols):
         raise Refused(Reason.OTHER_OPERATION)
     signed = [pieces.kinds[one.at + 1] == "%" for one in operands]

@@ -109,10 +109,13 @@ def _plain_operator(read: Expression, at: int) -> bool:
 def _applies(read: Expression, at: int) -> bool:
     """Whether the word directly before an expression is applied to it: `plus`, `floor of`; not `a maximum of`."""
     kind = read.kind(at)
-    named = kind != "link" and read.names_function(at)
+    said = read.said[at].casefold()
+    function = FUNCTIONS.get(read.known.functions.get(said, said))
+    # A name in the table that no language has as a word of a function, such as `count`, is an ordinary word here.
+    named = said in read.known.functions or (function is not None and function.slots is not None)
     if named and read.linked:  # a list may follow `of`, but not where the function takes one number
-        function = FUNCTIONS.get(read.known.functions[read.said[at].casefold()])
         named = function is None or function.most == 1
+    named = named and kind != "link" and kind in ALL_WORDS
     return named or kind in ("operator", "minus", "one")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .integers import JOINTS, MINUSES, ends_in_minus
+from .literals import JOINTS, ends_in_minus
 from .vocabulary import Vocabulary
 
 
@@ -25,7 +25,6 @@ _FACTS = {"group", "minus", "point", "unused"}
 _CURE = "Create the config again: `IGCConfig.from_tokenizer(tokenizer)`."
 _NUMBER, _POINTED = re.compile(" ?[0-9]+"), re.compile(r" ?[0-9]*\.[0-9]*")
 _ENDS_OF_MINUS = ("\u2212".encode()[1:], "\u2212".encode()[2:])
-_LAST = frozenset("0123456789.%" + MINUSES) | JOINTS  # last characters of tokens that may be more than `Piece()`
 
 
 class Piece(NamedTuple):
@@ -42,9 +41,6 @@ class Piece(NamedTuple):
     known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
 
 
-_OTHER, _UNKNOWN = Piece(), Piece(known=False)
-
-
 @dataclass(frozen=True)
 class TokenTable:
     """How the tokens of a vocabulary spell numbers. It does not change; copies are the object itself.
@@ -57,12 +53,6 @@ class TokenTable:
         unused: Ids of tokens that spell the digits of another token, which the tokenizer uses.
         decimals: Whether the network may point at a number with a point or a per cent sign, see `integers`.
 
-    Attributes:
-        numbers: Texts of the numeric tokens, of some with a leading space: `{931: "007", 220: " 7"}`.
-        tokens: The same, as ids of texts.
-        pieces: Tokens that may be more of a number than `Piece()`.
-        percent: Id of the token for a per cent sign; None if there is none. Percentages are then not written.
-
     Raises:
         ValueError: The facts contradict the vocabulary; the message names the first such token.
     """
@@ -73,10 +63,7 @@ class TokenTable:
     point: int | None = None
     unused: frozenset[int] = frozenset()
     decimals: bool = False
-    numbers: dict[int, str] = field(init=False, compare=False, repr=False)
-    tokens: dict[str, int] = field(init=False, compare=False, repr=False)
-    pieces: dict[int, Piece] = field(init=False, compare=False, repr=False)
-    percent: int | None = field(init=False, compare=False, repr=False)
+    _pieces: dict[int, Piece] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = self.vocabulary.texts
@@ -87,21 +74,27 @@ class TokenTable:
             raise ValueError(f"`point={self.point}` has the text {texts[self.point]!r}, not '.'.")
         if not 1 <= self.group <= _MOST_GROUP:
             raise ValueError(f"`group={self.group}` is not in 1..{_MOST_GROUP}.")
-        numbers = numbers_of(self.vocabulary, self.unused)
-        tokens: dict[str, int] = {}
-        for token, text in numbers.items():
-            if (other := tokens.setdefault(text, token)) != token:
-                raise ValueError(f"Tokens {other} and {token} both spell {text!r}.")
-        if missing := [digit for digit in "0123456789" if digit not in tokens]:
+        for token, text in self.numbers.items():
+            if (other := self.tokens[text]) != token:
+                raise ValueError(f"Tokens {token} and {other} both spell {text!r}.")
+        if missing := [digit for digit in "0123456789" if digit not in self.tokens]:
             raise ValueError(f"No token spells the single digit {missing[0]}, so some results cannot be written.")
-        derived = {
-            "numbers": numbers,
-            "tokens": tokens,
-            "pieces": dict(_pieces(self.vocabulary, self.unused, pointed=self.point is not None)),
-            "percent": texts.index("%") if "%" in texts else None,
-        }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+
+    @functools.cached_property
+    def numbers(self) -> dict[int, str]:
+        """Texts of the numeric tokens, of some with a leading space: `{931: "007", 220: " 7"}`."""
+        return numbers_of(self.vocabulary, self.unused)
+
+    @functools.cached_property
+    def tokens(self) -> dict[str, int]:
+        """The same, as ids of texts."""
+        return {text: token for token, text in self.numbers.items()}
+
+    @functools.cached_property
+    def percent(self) -> int | None:
+        """Id of the token for a per cent sign; None if there is none. Percentages are then not written."""
+        texts = self.vocabulary.texts
+        return texts.index("%") if "%" in texts else None
 
     def __deepcopy__(self, memo: Any) -> TokenTable:
         return self
@@ -124,7 +117,7 @@ class TokenTable:
         Raises:
             ValueError: `facts` has other keys or types.
         """
-        # Saved facts may have `parts` of signs, which nothing reads any more.
+        # Older adapters also saved `parts` of signs, which nothing reads any more.
         if not isinstance(facts, Mapping) or set(facts) - {"parts"} != _FACTS:
             got = sorted(map(str, facts)) if isinstance(facts, Mapping) else type(facts).__name__
             raise ValueError(f"The facts about numbers have the keys {sorted(_FACTS)}, got {got}. {_CURE}")
@@ -161,8 +154,33 @@ class TokenTable:
         return sorted({*digits, *(one for one in marks if one is not None)})
 
     def piece(self, token: int) -> Piece:
-        """The piece of a token."""
-        return self.pieces.get(token, _OTHER if 0 <= token < len(self.vocabulary) else _UNKNOWN)
+        """What a token, any integer, is of a number."""
+        if token not in self._pieces:
+            self._pieces[token] = self._piece_of(token)
+        return self._pieces[token]
+
+    def _piece_of(self, token: int) -> Piece:
+        """`piece`, made anew."""
+        vocabulary = self.vocabulary
+        if not 0 <= token < len(vocabulary):
+            return Piece(known=False)
+        text = vocabulary.texts[token]
+        if not text or token in vocabulary.control or token in self.unused:
+            return Piece()
+        digits, spaced, point = "", False, -1
+        if _NUMBER.fullmatch(text) or (self.point is not None and _POINTED.fullmatch(text)):
+            before, mark, after = text.strip().partition(".")
+            digits, spaced, point = before + after, text[0] == " ", len(before) if mark else -1
+        return Piece(
+            digits,
+            spaced,
+            point,
+            mark=text in (".", ","),
+            joins=text in JOINTS,
+            minus=vocabulary.tokens[token] in _ENDS_OF_MINUS or ends_in_minus(text),
+            dot=text[-1] == ".",
+            percent=text == "%",
+        )
 
     def token_of(self, digits: str) -> int:
         """The token of a group of digits, or of its longest beginning that has one; -1 for no digits."""
@@ -178,23 +196,3 @@ def numbers_of(vocabulary: Vocabulary, unused: Iterable[int] = ()) -> dict[int, 
     """`TokenTable.numbers` of a vocabulary, without some of its tokens."""
     out = vocabulary.control | set(unused)
     return {token: text for token, text in enumerate(vocabulary.texts) if _NUMBER.fullmatch(text) and token not in out}
-
-
-def _pieces(vocabulary: Vocabulary, unused: frozenset[int], pointed: bool) -> Iterable[tuple[int, Piece]]:
-    """`TokenTable.pieces`; `pointed` if a point may be part of a number."""
-    for token, text in enumerate(vocabulary.texts):
-        part = vocabulary.tokens[token] in _ENDS_OF_MINUS
-        if not (part or text[-1:] in _LAST) or not text or token in vocabulary.control or token in unused:
-            continue
-        piece = Piece(
-            mark=text in (".", ","),
-            joins=text in JOINTS,
-            minus=part or (text[-1] in MINUSES and ends_in_minus(text)),
-            dot=text[-1] == ".",
-            percent=text == "%",
-        )
-        if _NUMBER.fullmatch(text) or (pointed and _POINTED.fullmatch(text)):
-            before, point, after = text.strip().partition(".")
-            piece = piece._replace(digits=before + after, spaced=text[0] == " ", point=len(before) if point else -1)
-        if piece != _OTHER:
-            yield token, piece

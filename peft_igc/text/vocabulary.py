@@ -1,7 +1,11 @@
 """The vocabulary: the characters of every token, saved with an adapter.
 
-In: a Hugging Face tokenizer, or saved bytes. Out: a `Vocabulary`, which spells token ids as the characters that
-`reading` takes, and says which token holds each of them. Try it: `pytest tests/text/test_vocabulary.py`
+In: a Hugging Face tokenizer, fast or slow, or saved bytes. Out: a `Vocabulary`, which spells token ids as the
+characters that `reading` takes, and says which token holds each of them.
+
+Tokenizers write tokens in one of several alphabets: bytes as printable characters (GPT-2, Llama 3, Qwen), or text with
+`▁` for a space and `<0x0A>` for single bytes (Llama 2, Mistral, Gemma). It is determined by trial: in the right one,
+the tokens of a text spell that text. Try it: `pytest tests/text/test_vocabulary.py`
 
 Shapes: V ids of the vocabulary.
 """
@@ -10,15 +14,15 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .pieces import CONTROL, UNKNOWN
-from .token_bytes import special_tokens, token_bytes
 
 
-__all__ = ["EMBEDDED", "PADDING", "UNSEEN", "Spelled", "Vocabulary"]
+__all__ = ["EMBEDDED", "PADDING", "UNSEEN", "Spelled", "Vocabulary", "special_tokens", "token_ids"]
 
 # Ids of positions whose token is not known. All other ids are those of the tokenizer.
 EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
@@ -29,6 +33,12 @@ PADDING = -3  # not text
 # tokens in 4 MB.
 MOST_BYTES, MOST_TOKENS, LONGEST_TOKEN = 1 << 24, 1 << 20, 1 << 16
 _PART = "\ufffd"  # bytes that are no character
+# Without anything that tokenizers normalise: leading or doubled spaces, compatibility characters.
+_PROBES = ("12 x 34", "a = -5", "x\n7", "Zwölf × ß", "日本 9")
+# GPT-2's alphabet: printable characters of Latin-1 represent themselves, those from U+0100 on the other bytes, in
+# order. These other bytes are no characters of it: they map to U+FFFD, which Latin-1 cannot encode.
+_HIDDEN = [byte for byte in range(256) if byte not in {*range(33, 127), *range(161, 173), *range(174, 256)}]
+_BYTE_OF = {256 + place: byte for place, byte in enumerate(_HIDDEN)} | dict.fromkeys(_HIDDEN, 0xFFFD)
 _MESSAGE = "\N{END OF PROOF}"  # in no template
 _CURE = "Create it again: `Vocabulary.from_tokenizer(tokenizer)`."
 
@@ -94,14 +104,14 @@ class Vocabulary:
         unknown = tokenizer.unk_token_id
         ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
         return cls(
-            token_bytes(tokenizer),
+            _bytes_of(tokenizer),
             special_tokens(tokenizer),
             [] if unknown is None or unknown in ends else [unknown],
             _user_header(tokenizer),
         )
 
     def to_bytes(self) -> bytes:
-        """The vocabulary in a compact form, made once."""
+        """The vocabulary in a compact form, made once: a second for the largest."""
         if self._saved is None:
             tokens = [spelled.decode("latin-1") for spelled in self.tokens]
             ids = {"control": sorted(self.control), "unknown": sorted(self.unknown), "header": list(self.header)}
@@ -162,7 +172,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._facts() == other._facts()
+        return isinstance(other, Vocabulary) and self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
         return hash((len(self.tokens), self.control, self.header))
@@ -171,11 +181,7 @@ class Vocabulary:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary, self._facts()
-
-    def _facts(self) -> tuple[Any, ...]:
-        """The arguments that make this vocabulary."""
-        return self.tokens, self.control, self.unknown, self.header
+        return Vocabulary, (self.tokens, self.control, self.unknown, self.header)
 
 
 def _completed(spelled: bytes) -> tuple[str, bytes]:
@@ -204,3 +210,61 @@ def _user_header(tokenizer: Any) -> tuple[int, ...]:
     control = special_tokens(tokenizer)
     last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
     return tuple(ids[last:]) if len(ids) - last > 1 else ()
+
+
+def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text, without special tokens."""
+    return [list(ids) for ids in tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+
+
+def special_tokens(tokenizer: Any) -> frozenset[int]:
+    """The ids of control tokens: begin and end of text, chat roles, reserved tokens."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return frozenset(tokenizer.all_special_ids) | {token for token, entry in added.items() if entry.special}
+
+
+def _bytes_of(tokenizer: Any) -> list[bytes]:
+    """`Vocabulary.tokens` of a tokenizer. In an unknown alphabet, a part of a character is U+FFFD."""
+    vocabulary = tokenizer.get_vocab()
+    names: list[Any] = [None] * (1 + max(vocabulary.values()))
+    for name, token in vocabulary.items():
+        names[token] = name
+    spell = max((_from_text, _from_byte_alphabet), key=lambda way: _probes_spelled(tokenizer, names, way))
+    if _probes_spelled(tokenizer, names, spell):
+        spelled = [b"" if name is None else (spell(name) or b"") for name in names]
+    else:  # the text that each token appends to a decoded one, whose first space may be stripped
+        start = token_ids(tokenizer, ["="])[0]
+        texts = [
+            tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for ids in (start, *([*start, token] for token in range(len(names))))
+        ]
+        spelled = [text.removeprefix(texts[0]).encode("utf-8", "replace") for text in texts[1:]]
+    for text, token in tokenizer.get_added_vocab().items():
+        spelled[token] = text.encode("utf-8", "replace")  # added tokens are plain text in every alphabet
+    return spelled
+
+
+def _probes_spelled(tokenizer: Any, names: Sequence[Any], spell: Callable[[Any], bytes | None]) -> int:
+    """The number of probes that are reproduced when `spell` gives the bytes of each token."""
+    right = 0
+    for probe, ids in zip(_PROBES, token_ids(tokenizer, _PROBES), strict=True):
+        parts = [spell(names[token]) for token in ids]
+        text = b"".join(part or b"" for part in parts).decode("utf-8", "replace")
+        right += None not in parts and text.removeprefix(" ") == probe
+    return right
+
+
+def _from_text(name: Any) -> bytes:
+    """The bytes of a token in an alphabet of text; some slow tokenizers give bytes themselves."""
+    if isinstance(name, bytes):
+        return name
+    byte = re.fullmatch("<0x([0-9A-Fa-f]{2})>", name)
+    return bytes([int(byte[1], 16)]) if byte else name.replace("▁", " ").encode()
+
+
+def _from_byte_alphabet(name: Any) -> bytes | None:
+    """The bytes of a token in GPT-2's alphabet of printable bytes; None if it has other characters."""
+    try:
+        return name.translate(_BYTE_OF).encode("latin-1")
+    except (UnicodeEncodeError, AttributeError):
+        return None

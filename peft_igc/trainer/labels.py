@@ -36,7 +36,7 @@ from ..data.columns import (
 from ..mappings.decisions import said_at
 from ..numbers.calculator import Status
 from ..numbers.places import number_runs
-from ..text.integers import integers
+from ..text.literals import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
 from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, find_anchors, kinds_of

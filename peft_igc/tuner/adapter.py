@@ -12,7 +12,7 @@ from torch import nn
 
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
-from ..text.results.spelling import Style
+from ..text.spelling import Style
 from .anchors import Rules
 from .config import IGCConfig
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ..text.token_bytes import special_tokens, token_ids, token_texts
+from ..text.vocabulary import Vocabulary, special_tokens, token_ids
 
 
 __all__ = ["TextRule", "assistant_header", "text_rule", "turn_ends"]
@@ -69,7 +69,7 @@ def text_rule(tokenizer: Any, text: str) -> TextRule:
     """
     if not text.strip():
         raise ValueError(f"The anchor rule {text!r} is empty. Pass a text that a result follows, such as '='.")
-    texts, special = token_texts(tokenizer), special_tokens(tokenizer)
+    texts, special = Vocabulary.from_tokenizer(tokenizer).texts, special_tokens(tokenizer)
     ends = re.compile(f"{re.escape(text)} ?[-\u2212$€£]?")
     plain = [(token, spelled) for token, spelled in enumerate(texts) if text in spelled and token not in special]
     single = {token for token, spelled in plain if ends.fullmatch(spelled[spelled.rindex(text) :])}

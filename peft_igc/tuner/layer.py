@@ -72,7 +72,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_config: dict[str, IGCConfig] = {}
         self._keys: dict[str, str] = {}
         self.told: set[str] = set()  # what a user was told, of `notices`
-        self._passes: dict[str, int] = {}  # training passes without a target, by key of an adapter
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         self._number = number_of(self)
@@ -199,7 +198,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if not torch.compiler.is_compiling() and is_new(self.told, f"used {active[0]}"):
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            watch_training(self._passes, self.adapter(active[0]), call)
+            watch_training(self.told, self.adapter(active[0]), call)
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..text.results.row import Row
+from ..text.spelling import Row
 from .adapter import Adapter
 from .anchors import anchors_of_call, kinds_of
 from .call import EMBEDDINGS, Call, check_mask, text_ids

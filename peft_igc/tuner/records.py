@@ -1,11 +1,11 @@
 """The record of a step: what was read, what came of it, and why nothing was written.
 
 In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
-wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.details` adds what only a trace
+wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.tracing` adds what only a trace
 has.
 
 Shapes: B rows, A anchors per row, D digits of an operand.
-Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_details.py`
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_steps_of_traces.py`
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _expression(config: IGCConfig, place: Place) -> str | None:
     decision = place.decision
     found = None if decision is None else decision.said.found if decision.said.ruled else decision.found
     if found is not None:
-        return "".join(_spaced([item.plain for item in found.items])).strip()
+        return "".join(_spaced([item.plain for item in found.items])).strip() or None
     choice = place.event.choice
     operator = len(config.operations) if choice is None else int(place.of(choice.operator))
     if choice is None or operator >= len(config.operations):

@@ -20,8 +20,7 @@ from torch import nn
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD
-from ..text.results.row import Row
-from ..text.results.spelling import Progress, Style, Written
+from ..text.spelling import Progress, Row, Style, Written
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
 from .anchors import Rules
@@ -111,7 +110,8 @@ def write(
     if reading is not None and torch.is_grad_enabled():
         # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
         # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
-        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
+        logits = [x for x in reading if torch.is_tensor(x) and x.is_floating_point()]
+        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in logits]).sum(0)  # [B]
         update = update + zero[:, None, None]
     for observer in thread.observers:
         seen = (active, gate, relative_size(update, h))

@@ -17,7 +17,7 @@ from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
 from peft_igc.data.functions import answer_rows, function_rows, list_rows
 from peft_igc.text import operations
-from peft_igc.text.integers import integers
+from peft_igc.text.literals import integers
 from peft_igc.text.values import Limits
 
 

@@ -9,7 +9,7 @@ from peft_igc.mappings.hidden_interface import HiddenInputMapping, HiddenOutputM
 from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
 from peft_igc.numbers.digits import PAD
-from peft_igc.text.results.spelling import ENDS, Spelled
+from peft_igc.text.spelling import ENDS, Spelled
 
 
 H, D, K, R = 24, 4, 4, 5

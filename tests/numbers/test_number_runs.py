@@ -1,6 +1,6 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one.
 
-What breaks a number as text is in `tests/text/test_integers.py`; here it is found in tokens, wherever those are cut.
+What breaks a number as text is in `tests/text/test_literals.py`; here it is found in tokens, wherever those are cut.
 """
 
 import os

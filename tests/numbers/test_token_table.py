@@ -22,7 +22,6 @@ import peft_igc
 from peft_igc.numbers.places import number_runs
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile, check_tokenizer
 from peft_igc.text import Vocabulary
-from peft_igc.text.token_bytes import token_texts
 from peft_igc.text.token_table import TokenTable
 
 
@@ -209,7 +208,7 @@ def test_what_the_documentation_calls_no_operand_is_none(name):
 def test_an_alphabet_that_is_not_known_is_decoded_token_by_token():
     tokenizer = word_pieces()
     profile = TokenizerProfile.from_tokenizer(tokenizer)
-    texts = {tokenizer.convert_ids_to_tokens(token): text for token, text in enumerate(token_texts(tokenizer))}
+    texts = {tokenizer.convert_ids_to_tokens(token): text for token, text in enumerate(profile.vocabulary.texts)}
     assert (texts["##7"], texts["7"], texts["is"]) == ("7", " 7", " is")
     assert [text for text in profile.numbers.values() if text[0] == " "] == [f" {digit}" for digit in range(10)]
     assert profile.table.numbers[tokenizer.convert_tokens_to_ids("##7")] == "7"
@@ -248,7 +247,7 @@ def test_groups_that_are_no_token_are_named():
 def test_groups_counted_from_the_right_are_irregular():
     profile = TokenizerProfile.from_tokenizer(byte_level(NUMBERS, "[0-9]{1,3}(?=([0-9]{3})*(?![0-9]))"))
     assert (profile.family, profile.table.group) == ("irregular", 1)
-    assert profile.splits[4] == {"1+3": 1.0}
+    assert profile.splits[4] == "1+3 100%"
 
 
 def test_many_missing_groups_are_no_groups_with_gaps():
@@ -305,14 +304,14 @@ def test_a_tokenizer_agrees_with_its_table_also_with_more_tokens():
     tokenizer.add_special_tokens({"pad_token": "PAD"})
     later = TokenizerProfile.from_tokenizer(tokenizer)
     assert len(later.vocabulary) > len(stored.vocabulary)
-    assert later.compare(stored.numbers, stored.group, stored.minus, stored.point) is None
+    facts = {"group": stored.group, "minus": stored.minus, "point": stored.point}
+    assert later.difference(stored.numbers, facts) is None
 
 
-def differing(numbers, group=3, minus=None, point=None):
-    """How the tokenizer of threes differs from an adapter's with these facts."""
+def differing(numbers, **facts):
+    """How the tokenizer of threes differs from an adapter's with these facts, which writes no decimals."""
     profile = made("threes")[1]
-    minus = profile.table.minus if minus is None else minus
-    return profile.compare(profile.numbers | numbers, group, minus, point)
+    return profile.difference(profile.numbers | numbers, {"minus": profile.table.minus, "group": 3} | facts)
 
 
 def test_a_tokenizer_names_the_first_difference_to_an_adapter():
@@ -321,9 +320,9 @@ def test_a_tokenizer_names_the_first_difference_to_an_adapter():
         f"token {first} spelled '4444' and now spells '0'": differing({first: "4444", ten: "11"}),
         f"token {first} spelled ' 0' and now spells '0'": differing({first: " 0"}),
         "token 2 spelled '777777' and now spells no digits": differing({2: "777777"}),
-        f"token {ten} spelled no digits and now spells '10'": differing({ten: ""}),
+        f"token {ten} spelled no digits and now spells '10'": differing({ten: None}),
         "the minus sign was token 1 and now is": differing({}, minus=1),
-        "in groups of 2, now in groups of 3": differing({}, group=2),
+        "the number of digits in a group was 2 and now is 3": differing({}, group=2),
         "the decimal point was token 1 and now is": differing({}, point=1),
     }.items():
         assert message in found

@@ -10,7 +10,7 @@ import pytest
 
 from peft_igc import cli
 from peft_igc.text import Reason, Verdict, check
-from peft_igc.text.checks.files import check_file
+from peft_igc.text.claims import check_file
 
 
 TRUE = """

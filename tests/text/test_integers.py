@@ -2,7 +2,7 @@
 
 import pytest
 
-from peft_igc.text.integers import ends_in_minus, integers
+from peft_igc.text.literals import ends_in_minus, integers
 
 
 def read(text):

@@ -1,6 +1,6 @@
 """A row knows which result governs a text, and how far the text has come with each; it is a value."""
 
-from peft_igc.text.results.row import Row
+from peft_igc.text.spelling import Row
 from tests.text.test_spelling import WORDS, progress
 
 

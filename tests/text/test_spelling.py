@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.results.spelling import ENDS, Progress, Spelled, Style, Written
+from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc import IGCConfig
-from peft_igc.text.token_bytes import special_tokens, token_texts
+from peft_igc.text.vocabulary import Vocabulary, special_tokens
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from tests.numbers.test_token_table import Characters, made, word_pieces
 from tests.tuner.test_config import TURNS, make_tokenizer
@@ -32,7 +32,7 @@ NAMES = ["falcon", "irregular", "mistral", "gemma", "characters", "python", "emb
 @functools.cache
 def texts_of(tokenizer, size):
     """The texts of the `size` tokens of a tokenizer; seconds for one with 128,000."""
-    return token_texts(tokenizer)
+    return Vocabulary.from_tokenizer(tokenizer).texts
 
 
 def anchors(tokenizer, rule, text):
@@ -51,7 +51,7 @@ def anchors(tokenizer, rule, text):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_with_the_text_ends_in_it_or_is_told_as_hidden(name):
     tokenizer = made(name)[0]
-    texts, special = token_texts(tokenizer), special_tokens(tokenizer)
+    texts, special = Vocabulary.from_tokenizer(tokenizer).texts, special_tokens(tokenizer)
     rule = text_rule(tokenizer, "=")
     single = {sequence[0] for sequence in rule.sequences if len(sequence) == 1}
     assert single

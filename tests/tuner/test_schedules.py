@@ -36,7 +36,7 @@ from transformers import DynamicCache, StaticCache
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
-from peft_igc.text.results import row as results
+from peft_igc.text import spelling as results
 from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner.steps import Step
 

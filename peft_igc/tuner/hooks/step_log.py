@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...text.results.row import Row
+from ...text.spelling import Row
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
 from ..state.text_state import Steps, TextState

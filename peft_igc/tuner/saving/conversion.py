@@ -118,7 +118,9 @@ def _difference(profile: TokenizerProfile, saved: Any) -> str | None:
     """How a tokenizer differs from the token table of an earlier format; None if it is the same."""
     try:
         numbers = {int(token): " " * (int(token) in saved["spaced"]) + text for token, text in saved["digits"].items()}
-        return profile.compare(numbers, saved["group"], saved["minus"], saved.get("point"))
+        return profile.difference(
+            numbers, {"group": saved["group"], "minus": saved["minus"], "point": saved.get("point")}
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"The saved `number_tokens` are damaged ({error!r}). Copy the folder again.") from error
 

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...numbers.calculator import Result
-from ...text.results.row import Row
-from ...text.results.spelling import Continuation
+from ...text.spelling import Continuation, Row
 from ...text.vocabulary import PADDING, UNSEEN
 
 

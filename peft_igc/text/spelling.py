@@ -1,30 +1,30 @@
-"""The token that continues a result: what is written of it, and what comes next.
+"""How results are written into a text: the token that continues each, and how much of it is written.
 
 In: the tokens of a text from an anchor on, and the result at that anchor. Out: a `Continuation` for each token, and a
-`Progress`, which says how far the text has come. Progress is the number of digits since the start of a
-number after the anchor: a `123` that is a number of its own is no progress in `123456`, and text before the anchor
-never counts. Whether the token is written is decided by the gate, see `mappings.token_interface`.
+`Progress`, which says how far the text has come; a `Row` has those of all anchors of a text. Progress is the number of
+digits since the start of a number after the anchor: a `123` that is a number of its own is no progress in `123456`,
+and text before the anchor never counts. Whether the token is written is decided by the gate, see
+`mappings.token_interface`.
 
-A percentage is a number that the token `%` follows directly; nothing else completes it.
-
-A decimal is written as its sign, one or more digits, the point, and the digits after it. A point after a number is
-part of it where the result has its point there, and punctuation elsewhere: after the integer 12, the point of `12.`
-ends a sentence, and `12.5` is another number. So where a result is written once, a point or comma after it is a place
-where no digit may follow, as the end of the result is. Try it: `pytest tests/text/test_spelling.py`
+A percentage is a number that the token `%` follows directly; nothing else completes it. A decimal is written as its
+sign, one or more digits, the point, and the digits after it. A point after a number is part of it where the result has
+its point there, and punctuation elsewhere: after the integer 12, the point of `12.` ends a sentence, and `12.5` is
+another number. So where a result is written once, a point or comma after it is a place where no digit may follow, as
+the end of the result is. Try it: `pytest tests/text/test_spelling.py`
 """
 
 from __future__ import annotations
 
 import copy
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..token_table import Piece, TokenTable
-from ..vocabulary import PADDING
+from .token_table import Piece, TokenTable
+from .vocabulary import PADDING
 
 
-__all__ = ["ENDS", "Continuation", "Progress", "Spelled", "Style", "Written"]
+__all__ = ["ENDS", "Continuation", "Progress", "Row", "Spelled", "Style", "Written"]
 
 
 class Spelled(enum.IntEnum):
@@ -229,3 +229,67 @@ class Progress:
         since, until = (result.whole, len(result.digits)) if pointed else (0, result.whole)
         end = min(until, count + table.group - (count - since) % table.group)
         return table.token_of(result.digits[count:end])
+
+
+class Row(NamedTuple):
+    """The steps of one text: a value, so the rows of a batch are repeated and reordered like any other list.
+
+    Attributes:
+        steps: the anchor of each step, ascending, and the progress of its result; None if it has none.
+    """
+
+    steps: tuple[tuple[int, Progress | None], ...] = ()
+
+    def needs(self, start: int | None = None) -> int | None:
+        """Position of the first token that `continued` needs for what continues the results from `start` on.
+
+        None if nothing can be written there. Without a `start`, of tokens after those that are known.
+        """
+        first = None
+        for anchor, progress in reversed(self.steps):
+            if progress is not None and not progress.is_over:
+                first = progress.position
+            if start is None or anchor < start:
+                break
+        return first
+
+    def completed(self, anchor: int) -> int:
+        """`Progress.completed` of the step at an anchor, -1 if there is none."""
+        return next((known.completed for at, known in self.steps if at == anchor and known is not None), -1)
+
+    def begun(self, steps: Iterable[tuple[int, Progress | None]]) -> Row:
+        """The row with further steps, whose anchors come after those of all others."""
+        found: dict[int, Progress | None] = {}
+        for anchor, progress in steps:
+            found.setdefault(anchor, progress)
+        return Row((*self.steps, *sorted(found.items(), key=lambda step: step[0])))
+
+    def continued(self, ids: Sequence[int], first: int, start: int) -> tuple[Row, list[Continuation | None]]:
+        """What continues the results after the last tokens of the text. Each is governed by the latest anchor.
+
+        Args:
+            ids: the last tokens of the text, from `needs` on.
+            first: position of the first of these.
+            start: position of the first token whose continuation is returned.
+        """
+        steps, until = list(self.steps), first + len(ids)
+        found: list[Continuation | None] = [None] * (until - start)
+        for index in range(len(steps) - 1, -1, -1):
+            anchor, progress = steps[index]
+            if progress is not None and not progress.is_over and first <= progress.position < until:
+                since = progress.position
+                progress, more = progress.after(ids[since - first : until - first])
+                steps[index] = anchor, progress
+                begin = max(since, start)
+                if begin < until:
+                    found[begin - start : until - start] = more[begin - since :]
+            until = anchor
+            if anchor < start:
+                break
+        return Row(tuple(steps)), found
+
+    def cropped(self, length: int) -> Row:
+        """The row of the first `length` tokens. Earlier steps go on where later ones are cut off."""
+        kept = [step for step in self.steps if step[0] < length]
+        cut = ((at, known and (known.restarted() if known.position > length else known)) for at, known in kept)
+        return Row(tuple(cut))

@@ -1,28 +1,35 @@
-"""Checks the calculations that a text already states: `check`.
+"""Checks the calculations that a text, or a file, already states: `check` and `check_file`.
 
 In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
 (also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
 is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
+Files of text, Markdown, JSON lines or CSV, each also compressed, are read line by line; of JSON every text is read, at
+any depth, and of CSV every cell.
 Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
 """
 
 from __future__ import annotations
 
+import csv
 import enum
+import gzip
+import json
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
-from ..expressions import WORDS
-from ..pieces import Pieces, Words, literal, split, words
-from ..reading import MOST_READ, read
-from ..refusals import Reason, Span
-from ..rounding import Rounding, places_of
-from ..values import Limits, Refusal, Value, written
+from .expressions import WORDS
+from .pieces import Pieces, Words, literal, split, words
+from .reading import MOST_READ, read
+from .refusals import Reason, Span
+from .rounding import Rounding, places_of
+from .values import Limits, Refusal, Value, written
 
 
-__all__ = ["Claim", "Verdict", "check"]
+__all__ = ["Claim", "Found", "Verdict", "check", "check_file"]
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
 _LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
@@ -132,7 +139,7 @@ def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
     """
     shift = max(end - MOST_READ - 1, 0)
     found = read(f"{text[shift:end]}=", _LIMITS, known=known)
-    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[1] > found.span[0]:
+    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return found, shift
     before = split(text[shift : shift + found.span[0]], 0, known).kinds
     while before[-1] in ("space", "currency"):
@@ -259,3 +266,94 @@ def _measures_differ(pieces: Pieces, span: Span, number: Span, known: Words) -> 
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
     return any(quantity == other for quantity, _ in before for other, _ in after - before)
+
+
+class Line(NamedTuple):
+    """A line of a text: its file's line, counted from 1; the field or column, "" in a text; and the characters."""
+
+    line: int
+    field: str
+    text: str
+
+
+class Found(NamedTuple):
+    """A claim and its line."""
+
+    line: Line
+    claim: Claim
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields of `peft-igc check --json`. Columns count characters of the line's text, from 1."""
+        claim = self.claim
+        return {
+            "line": self.line.line,
+            **({"field": self.line.field} if self.line.field else {}),
+            "column": claim.span[0] + 1,
+            "text": self.line.text[slice(*claim.span)],
+            "verdict": claim.verdict.value,
+            "number": claim.number,
+            "value": claim.value,
+            "rounded": claim.rounded,
+            "reason": claim.reason.name.lower(),
+        }
+
+
+def check_file(path: Path) -> Iterator[Found]:
+    """The claims of a file, in order.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"The file `{path}` does not exist. Pass a text, Markdown, JSONL or CSV file.")
+    name = path.name.lower()
+    opened = gzip.open if name.endswith(".gz") else open
+    kind = Path(name.removesuffix(".gz")).suffix
+    reader = {".jsonl": _json_lines, ".csv": _cells}.get(kind, _text_lines)
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            for line in reader(path, file):
+                yield from (Found(line, claim) for claim in check(line.text))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
+
+
+def _text_lines(path: Path, file: IO[str]) -> Iterator[Line]:
+    for number, text in enumerate(file, start=1):
+        yield Line(number, "", text.rstrip("\r\n"))
+
+
+def _json_lines(path: Path, file: IO[str]) -> Iterator[Line]:
+    for number, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"`{path}`, line {number}: not valid JSON: {error}.") from error
+        for field, found in _texts(row, ""):
+            yield from (Line(number, field, one) for one in found.splitlines())
+
+
+def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts within a JSON value, each with its path: `messages.1.content`."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(inner, f"{field}.{key}" if field else str(key))
+
+
+def _cells(path: Path, file: IO[str]) -> Iterator[Line]:
+    reader = csv.reader(file)
+    names: list[str] = next(reader, [])
+    try:
+        for row in reader:
+            for at, cell in enumerate(row):
+                field = names[at] if at < len(names) else str(at + 1)
+                yield from (Line(reader.line_num, field, one) for one in cell.splitlines())
+    except csv.Error as error:
+        raise ValueError(f"`{path}`, line {reader.line_num}: not valid CSV: {error}.") from error
