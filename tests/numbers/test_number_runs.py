@@ -1,8 +1,9 @@
-"""Numbers are found as they are read: every integer with its digits, and nothing that only looks like one.
+"""Numbers are found as they are read, with their sentences: every integer with its digits, and no look-alike.
 
 What breaks a number as text is in `tests/text/test_literals.py`; here it is found in tokens, wherever those are cut.
 """
 
+import functools
 import os
 import random
 import time
@@ -48,6 +49,7 @@ SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder 
 TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("llama3.1", "qwen2.5", "gpt2"))]
 
 
+@functools.cache
 def known(name):
     """A tokenizer and its numbers."""
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
@@ -111,3 +113,38 @@ def test_random_expressions_read_as_they_are_written(name):
     rows = tokenizer(list(written), add_special_tokens=False)["input_ids"]
     for row, wanted, text in zip(rows, operands, written, strict=True):
         assert [number for number in digits_in(table, row) if number != "!"] == wanted, text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("What is 5 plus 3?", [2]),
+        ("I am 9. What is 5 plus 3?", [1, 2]),
+        ("I am 9! What is 5 plus 3?", [1, 2]),
+        ("Page 9; what is 5 plus 3?", [1, 2]),
+        ("Question 9: what is 5 plus 3?", [1, 2]),
+        ("Today: 9\nWhat is 5 plus 3?", [1, 2]),
+        ("9. What is 5 plus 3?", [1, 2]),
+        ("9) What is 5 plus 3?", [1, 2]),
+        ("I am 9, what is 5 plus 3?", [3]),
+        ("What is 1.5 plus 3?", [3]),  # a decimal is two broken numbers, and its point no full stop
+        ("At 10:30 add 5 and 3.", [4]),
+        ("What is 5 plus (3) plus 2?", [3]),
+        ("What is 1,234 plus 3?", [2]),
+        ("What is 5 plus 3? It is 9 o'clock.", [2, 1]),
+        ("I am 9</s>5 + 3", [1, 2]),  # a special token
+        ("I had 3!\n5 boxes", [1, 1]),  # `!` and the end of the line are one token
+    ],
+)
+def test_numbers_by_sentence(text, expected):
+    tokenizer, table = known("tiny_base")
+    ids = tokenizer(text.replace("</s>", tokenizer.eos_token))["input_ids"]
+    places = places_of(table, ids, 0, len(ids) - 1, len(ids))
+    sentences = [places.sentence[at] for at in places.numbers]
+    assert [sentences.count(one) for one in dict.fromkeys(sentences)] == expected
+
+
+def test_the_end_of_a_line_joins_no_numbers():
+    tokenizer, table = known("tiny_base")
+    ids = tokenizer("3!\n5 boxes")["input_ids"]
+    assert [run.digits for run in places_of(table, ids, 0, len(ids) - 1, len(ids)).numbers.values()] == [None, "5"]

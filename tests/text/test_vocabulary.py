@@ -80,10 +80,10 @@ def test_no_text_can_be_mistaken_for_a_control_token():
     assert Vocabulary(forged).spell([0, 1, 2, 3]).text == "\ufffd\ufffda\ufffd"
 
 
-@pytest.mark.parametrize("name", ["control", "unknown", "header"])
-def test_an_id_outside_the_vocabulary_is_refused(name):
-    with pytest.raises(ValueError, match=rf"`{name}` has token 11, but the tokens are 0\.\.10\. Create it again"):
-        Vocabulary(TOKENS, **{name: (11,)})
+def test_an_id_outside_the_vocabulary_is_refused():
+    for name in ("control", "unknown", "header"):
+        with pytest.raises(ValueError, match=rf"`{name}` has token 11, but the tokens are 0\.\.10\. Create it again"):
+            Vocabulary(TOKENS, **{name: (11,)})
 
 
 def test_a_saved_vocabulary_is_the_same(vocabulary):
