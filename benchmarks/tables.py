@@ -80,11 +80,6 @@ def signed(cost: dict[str, float]) -> str:
     return f"{100 * cost['median']:+.1f}"
 
 
-def joined(values: Sequence[Any]) -> str:
-    """The numbers of several seeds."""
-    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
-
-
 def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
     """Counts by set, those of several authors summed; sets that were not measured are left out."""
     told = {name: {key: one[key] for key in ("n", *VERDICTS)} for name, one in sets.items() if one and "right" in one}
@@ -95,23 +90,18 @@ def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
     return told
 
 
-# Suites of what another set measures, or that were recorded before they went.
-_REPEATED = ("held_out_phrasings", "long_operands", "silent", "new_silent", "new_families")
-REPEATED = {f"suite_{name}" for name in _REPEATED}
-
-
 def adapter_on_sets(*names: str) -> str:
     """Right / wrong / silent answers by set; a column per file, a line per seed."""
     files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
     rows = []
     for name, counts in files[0][0].items():
-        if name in REPEATED:
+        if name.startswith("suite_"):  # recorded before they went
             continue
         cells = [
             "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
             for runs in files
         ]
-        rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
+        rows.append([name.replace("_", " "), f"{counts['n']:,}", *cells])
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 

@@ -1,8 +1,8 @@
 """Put a trained adapter of the embedded base into the package (`peft_igc/assets/tiny_adapter/`), as small as possible.
 
 The weights are rounded to bfloat16, or else to float16, if every answer to the test items stays the same, step by
-step; otherwise they are kept as they are. The items are BIG-bench arithmetic and the suites of
-`benchmarks/accuracy/suites.py`, those without a right answer included.
+step; otherwise they are kept as they are. The items are the generated ones of the demonstration, those without a right
+answer included.
 
     python recipes/embed_tiny_adapter.py --adapter demo-output/adapter
 
@@ -13,7 +13,6 @@ differ in each format. `tests/inference/test_loading.py` tests what it wrote.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,15 +20,12 @@ from typing import Any
 
 import torch
 
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the checkout, for `benchmarks`
-
-from benchmarks.accuracy.suites import suites  # noqa: E402
-from peft_igc.data.bigbench import bigbench_test_set  # noqa: E402
-from peft_igc.inference.decoding import prompt_tokens  # noqa: E402
-from peft_igc.inference.evaluation import Answer, answer_tokens  # noqa: E402
-from peft_igc.inference.loading import load_adapter, tiny_base  # noqa: E402
-from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER  # noqa: E402
+from peft_igc.demo.sets import generated_sets
+from peft_igc.inference.decoding import prompt_tokens
+from peft_igc.inference.evaluation import Answer, answer_tokens
+from peft_igc.inference.loading import load_adapter, tiny_base
+from peft_igc.text import Limits
+from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 
 
 FORMATS = (torch.bfloat16, torch.float16)
@@ -55,10 +51,10 @@ def save(model: Any, folder: Path, dtype: torch.dtype) -> int:
     return (folder / "adapter_model.safetensors").stat().st_size
 
 
-def prompts(per_suite: int) -> list[str]:
+def prompts(per_set: int) -> list[str]:
     """The prompts of all items."""
-    items = [item for suite in suites(per_suite).values() for item in suite]
-    return [item["prompt"] for item in (*bigbench_test_set(max(per_suite // 10, 1)), *items)]
+    sets = generated_sets(max(per_set // 10, 1), per_set, 0, Limits()).values()
+    return [item["prompt"] for items in sets for item in items or ()]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -66,10 +62,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adapter", required=True, metavar="DIR", help="saved adapter of the embedded base")
     parser.add_argument("--output", default=str(TINY_ADAPTER_FOLDER), metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--per-suite", type=int, default=200, metavar="N", help="items per suite (default: 200)")
+    parser.add_argument("--per-set", type=int, default=300, metavar="N", help="items of a set (default: %(default)s)")
     arguments = parser.parse_args(argv)
     tokenizer = tiny_base()[1]
-    tokens = prompt_tokens(tokenizer, prompts(arguments.per_suite), raw=False)
+    tokens = prompt_tokens(tokenizer, prompts(arguments.per_set), raw=False)
 
     def answers(model: Any) -> list[Answer]:
         return answer_tokens(model, tokenizer, tokens, 64, LONGEST_ANSWER)

@@ -3,7 +3,7 @@
 Sets of whole answers: BIG-bench's form, requests of eight authors, held-out phrasings, operands of 6 to 20 digits.
 Sets of readings, where nothing is generated: texts by authors of whom none is trained, texts that ask for nothing,
 stories made to mislead, texts that mention a calculation, people's word problems (if `PEFT_IGC_DATA` names the texts),
-the suites of `suites`, and the forms of `expression_items`. `silent` is right wherever nothing is to be calculated. A
+and the forms of `expression_items`. `silent` is right wherever nothing is to be calculated. A
 LoRA has no reading: it is measured on sets of whole answers, and its `silent` is another answer.
 `peft-igc demo --base DIR` trains the adapters.
 
@@ -26,7 +26,6 @@ import yaml
 from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
-from benchmarks.accuracy.suites import suites
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.sets import (
@@ -108,15 +107,13 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
     """All sets by name; None for those whose texts are not at hand.
 
     Args:
-        n: items of each generated suite.
+        n: items of each generated set.
         seed: of the generated sets.
     """
     sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
     sets |= measured_items(data_folder())
-    for name, items in suites(n, seed).items():
-        sets[f"suite_{name}"] = [{**item, "target": item["igc_result"]} for item in items]
     forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
     for name, samples in forms.items():
         sets[name] = [{"prompt": one.text, "target": one.value} for one in samples]
@@ -184,8 +181,8 @@ def main() -> None:
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
-    parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
+    parser.add_argument("-n", type=int, default=1000, help="items of a generated set (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated sets (default: %(default)s)")
     parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)

@@ -5,18 +5,16 @@ readings at the end of texts by authors of whom none is trained: right, wrong an
 Temperature and `confidence` are fitted on the authors "calibrated" (`peft_igc.data.wording.handwritten.HELD_OUT`), so
 that at most 0.3% of their texts are answered wrongly.
 
-    python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output build/by-hand
-    python -m benchmarks.accuracy.by_hand --table build/by-hand/*.json --output benchmarks/results/by_hand.json
+    python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output benchmarks/results/by_hand.json
 
-Runs of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`). On a GPU several runs can share it.
+Runs are added to the file. Those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from unittest import mock
 import torch
 
 from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.trainings import trained
 from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
 from peft_igc.calibration.calibrate import choose_confidence
@@ -120,32 +118,6 @@ def measured(model: Any, tokenizer: Any) -> dict[str, Any]:
     return found
 
 
-def run(name: str, output: Path) -> None:
-    """Trains and measures one run, and writes its JSON and its adapter."""
-    recipe, changes, number = RUNS[name]
-    with trained_authors(number):
-        model, tokenizer, told = trained(recipe, READING_ALONE | changes, output / name)
-    write(name, {**facts(), **told, "changes": changes, "authors": number, **measured(model, tokenizer)}, output)
-
-
-def write(name: str, found: Mapping[str, Any], output: Path) -> None:
-    """Writes the results of one adapter, and prints right, wrong and due answers of each set."""
-    (output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    sets = found["sets"].items()
-    print(name, {key: tuple(one[part] for part in ("right", "wrong", "due", "n")) for key, one in sets}, flush=True)
-
-
-def collected(files: Sequence[Path]) -> dict[str, Any]:
-    """The results of runs and of saved adapters as one object, by name."""
-    found = {}
-    for path in files:
-        name = path.stem.removesuffix("-readings")
-        recipe, changes, number = RUNS.get(name, (None, None, None))
-        settings = {"recipe": recipe, "changes": changes, "authors": number}
-        found[name] = settings | json.loads(path.read_text(encoding="utf-8"))
-    return {"runs": found}
-
-
 def draw(found: Mapping[str, Any], path: Path) -> None:
     """Plots right against wrong answers to texts of authors held out, a line per run, over all thresholds."""
     import matplotlib
@@ -167,27 +139,30 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Trains runs, or collects their results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--runs", nargs="+", choices=list(RUNS), metavar="NAME")
-    given.add_argument("--adapters", nargs="+", type=Path, metavar="DIR", help="saved ones of `--base`")
-    given.add_argument("--table", nargs="+", type=Path, metavar="FILE")
+    """Trains and measures runs, or measures saved adapters; they are added to the file of the results."""
+    parser = command(__doc__)
+    parser.add_argument("--runs", nargs="+", choices=list(RUNS), default=[], metavar="NAME")
+    parser.add_argument("--adapters", nargs="+", type=Path, default=[], metavar="DIR", help="saved ones of `--base`")
     parser.add_argument("--base", default="tiny", metavar="DIR", help="(default: %(default)s)")
-    parser.add_argument("--output", type=Path, required=True, help="a folder, or the file of a table")
     arguments = parser.parse_args()
-    if arguments.table:
-        found = collected(arguments.table)
-        arguments.output.write_text(json.dumps(found) + "\n", encoding="utf-8")
-        draw(found, arguments.output.with_suffix(".png"))
-        return
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    for name in arguments.runs or ():
-        run(name, arguments.output)
-    for folder in arguments.adapters or ():
-        model, tokenizer = load_base(arguments.base, torch.bfloat16 if in_bf16(DEVICE) else torch.float32)
-        found = measured(load_adapter(model, folder).to(DEVICE), tokenizer)
-        write(f"{folder.name}-readings", {**facts(), **found}, arguments.output)
+    output = arguments.output
+    results = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {"runs": {}}
+    for name in (*arguments.runs, *arguments.adapters):
+        if isinstance(name, str):
+            recipe, changes, number = RUNS[name]
+            with trained_authors(number):
+                model, tokenizer, told = trained(recipe, READING_ALONE | changes, output.parent / name)
+            told |= {"changes": changes, "authors": number}
+        else:
+            base, tokenizer = load_base(arguments.base, torch.bfloat16 if in_bf16(DEVICE) else torch.float32)
+            model, told, name = load_adapter(base, name).to(DEVICE), {}, name.name
+        results["runs"][name] = {**facts(), **told, **measured(model, tokenizer)}
+        sets = results["runs"][name]["sets"].items()
+        print(
+            name, {key: tuple(one[part] for part in ("right", "wrong", "due", "n")) for key, one in sets}, flush=True
+        )
+        write(output, results)
+        draw(results, output.with_suffix(".png"))
 
 
 if __name__ == "__main__":

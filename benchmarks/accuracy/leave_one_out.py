@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--adapter", type=Path, required=True, metavar="DIR")
     parser.add_argument("--confidence", type=float, nargs="+", metavar="P", help="default: the adapter's own")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
-    parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
+    parser.add_argument("-n", type=int, default=1000, help="items of a generated set (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of generated texts (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

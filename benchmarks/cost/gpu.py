@@ -74,7 +74,7 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
         zero, digits = torch.zeros_like(at), at.new_full((rows, 1, adapter.config.result_digits), PAD)
         digits[..., :3] = 7
         result = Result(digits, zero, torch.full_like(at, int(Status.OK)), zero)
-        steps = Steps.of(at, torch.ones_like(at), result)
+        steps = Steps(at, torch.ones_like(at), *result)
         known = () if adapter.style is None else begun((Row(),) * rows, adapter.style, steps, True)
         state = state.changed(steps=steps, write_from=length - 1, rows=known)
     states.set("default", state)

@@ -17,7 +17,6 @@ import os
 import random
 import signal
 import statistics
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -26,11 +25,9 @@ from typing import Any
 
 import psutil
 
-from benchmarks.common.engine_texts import prompts, with_equals_signs
-from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.measuring import facts, write
 from benchmarks.common.vllm_engines import Server, completion, get
-from benchmarks.cost.vllm_answers import compared, expected_answers
-from peft_igc.inference.loading import load_adapter, load_base
+from benchmarks.cost.vllm_answers import compared, parser_of, prepared
 
 
 CLIENTS = 16
@@ -50,6 +47,7 @@ class Clients:
         answers: index of the text and answer, of all whole answers.
         counts: how many requests were answered, aborted, or failed while there was no engine.
         errors: of requests that failed while there was one.
+        down: set while there is no engine.
     """
 
     def __init__(self, server: Server, texts: list[list[int]]) -> None:
@@ -57,7 +55,7 @@ class Clients:
         self.answers: list[tuple[int, list[int]]] = []
         self.counts: Counter[str] = Counter()
         self.errors: list[str] = []
-        self._done, self._down = threading.Event(), threading.Event()
+        self._done, self.down = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(CLIENTS)]
 
     def __enter__(self) -> Clients:
@@ -69,16 +67,6 @@ class Clients:
         self._done.set()
         for thread in self._threads:
             thread.join()
-
-    def restart(self, server: Server) -> None:
-        """The clients ask another server, which has been started in place of one whose engine is gone."""
-        self.server = server
-        server.wait()
-        self._down.clear()
-
-    def expect_failures(self) -> None:
-        """There is no engine until `restart` returns."""
-        self._down.set()
 
     def _run(self, seed: int) -> None:
         rng = random.Random(seed)
@@ -92,7 +80,7 @@ class Clients:
                     self.answers.append((at, told["choices"][0]["token_ids"]))
                 self.counts["aborted" if is_aborted else "answered"] += 1
             except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-                if not self._down.is_set():
+                if not self.down.is_set():
                     self.errors.append(repr(error))
                 self.counts["failed"] += 1
                 time.sleep(0.5)
@@ -138,11 +126,12 @@ def soak(adapter: Path, log: Path, texts: list[list[int]], minutes: float) -> tu
         server.wait()
         with Clients(server, texts) as clients:
             lives = [watched(server, 30 * minutes)]
-            clients.expect_failures()
+            clients.down.set()
             os.kill(engine_of(server).pid, signal.SIGKILL)
             server.process.wait()  # it ends without its engine
-            server = Server(adapter, log)
-            clients.restart(server)
+            clients.server = server = Server(adapter, log)
+            server.wait()
+            clients.down.clear()
             lives.append(watched(server, 30 * minutes))
     finally:
         server.stop()
@@ -151,18 +140,10 @@ def soak(adapter: Path, log: Path, texts: list[list[int]], minutes: float) -> tu
 
 def main() -> None:
     """Runs the clients, and writes the results."""
-    parser = command(__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="of both lives of the server together")
-    parser.add_argument("-n", type=int, default=1000, help="number of texts")
-    parser.add_argument(
-        "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
-    )
     args = parser.parse_args()
-    base, tokenizer = load_base("tiny")
-    with tempfile.TemporaryDirectory() as folder:
-        adapter = with_equals_signs(Path(folder), tokenizer)
-        model, texts = load_adapter(base, adapter), prompts(tokenizer, args.n)
-        wanted = expected_answers(model, texts, args.expected)
+    with prepared(args.n, args.expected) as (adapter, _, model, texts, wanted):
         clients, lives = soak(adapter, args.output.with_suffix(".log"), texts, args.minutes)
         asked, answers = zip(*clients.answers, strict=True)
         told = compared(model, [texts[at] for at in asked], list(answers), [wanted[at] for at in asked])

@@ -156,7 +156,7 @@ def annotate(
     for row, one in zip(given, found, strict=True):
         values = (None, None, None) if one is None else (one.operator, [one.a, one.b], one.result)
         row |= dict(zip(COLUMNS, values, strict=True))
-    report.kept, report.examples = sum(one is not None for one in found), report.examples[:EXAMPLES]
+    report.kept = sum(one is not None for one in found)
     return Annotated(given, report)
 
 
@@ -185,7 +185,7 @@ def _choose(
     kept: list[Calculation | None] = [None] * len(rows)
     for at, row in enumerate(rows):
         shown: dict[str, Any] = {"prompt": row.text, "answer": row.answer, "annotation": None}
-        report.examples.append(shown)
+        report.examples += [shown] if len(report.examples) < EXAMPLES else []
         if (one := best.get(at)) is None:
             continue
         lowest, call = losses[at, one], without.get(at)
@@ -271,18 +271,10 @@ def read_row(row: Mapping[str, Any], where: str) -> ScoredRow:
 def answer_losses(
     model: Any, tokenizer: Any, tried: Sequence[tuple[ScoredRow, str]], batch_size: int
 ) -> list[float | None]:
-    """The mean loss of each row's answer if the note precedes the question, in nats per token.
+    """The mean loss of each row's answer, in nats per token, if the note precedes the question; "" is no note.
 
-    The answer is tokenized separately, so its tokens do not depend on the note; the end of its turn is not scored.
-
-    Args:
-        model: A causal LM in eval mode.
-        tokenizer: Its tokenizer, with a chat template if there are messages.
-        tried: Pairs of row and note. An empty string means no note.
-        batch_size: Texts per forward pass.
-
-    Returns:
-        One loss per pair, or None for a text that is longer than the model's maximum; texts are never cut.
+    None for a text that is longer than the model's maximum; texts are never cut. The answer is tokenized separately,
+    so its tokens do not depend on the note; the end of its turn is not scored.
     """
     tokens = [
         (_context(tokenizer, row.context, note), tokenizer(row.answer, add_special_tokens=False)["input_ids"])

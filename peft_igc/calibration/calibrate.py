@@ -139,15 +139,9 @@ def calibrate(
 def fit_temperature(
     readings: Sequence[PromptReading], targets: Sequence[str | None]
 ) -> tuple[float, dict[str, float | int]]:
-    """The temperature, and the negative log-likelihood in nats per prompt with it and without.
+    """The temperature, and of the prompts that were used number, right ones, and nats per prompt without and with it.
 
-    Args:
-        readings: of held-out prompts.
-        targets: the result that answers each prompt, or None if the calculator should be silent.
-
-    Returns:
-        The temperature, and `{"n", "right", "nats_before", "nats_after"}` of the prompts that were used. 1.0 if there
-        are none.
+    A target is the result that answers a prompt, or None if the calculator should be silent. 1.0 without any prompt.
     """
     pairs = zip(readings, targets, strict=True)
     used = [(one, one.is_right(target)) for one, target in pairs if one.result is not None and not one.by_rule]
@@ -235,13 +229,9 @@ def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path:
 
 # ------------------------------------------------------------------------------------------ reading prompts
 def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64) -> list[PromptReading]:
-    """Readings in the order of the prompts.
+    """Readings in the order of the prompts, which are user messages.
 
-    Args:
-        model: a causal LM with an active IGC adapter. Its mode, temperature and confidence are as before afterwards.
-        tokenizer: the model's tokenizer.
-        prompts: user messages.
-        batch_size: prompts per pass.
+    The model's mode, temperature and confidence are as before afterwards.
 
     Raises:
         ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.

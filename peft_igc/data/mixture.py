@@ -42,7 +42,7 @@ class Mixture:
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
             above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
-        casual: Fraction of the texts that are typed in a hurry (`filling.casual`), but for the form of BIG-bench.
+        casual: Fraction of the texts that are typed in a hurry, but for the form of BIG-bench.
         by_hand: Texts with slots by many hands, calculations and others, as in `Wording.by_hand`.
     """
 

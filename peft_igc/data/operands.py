@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..text.values import Limits
 from .bigbench import random_divisor
 from .mixture import Mixture
-from .wording.filling import of_length
+from .wording.phrases import of_length
 
 
 __all__ = ["Calculation", "Operands"]

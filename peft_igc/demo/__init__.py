@@ -1,6 +1,6 @@
 """The demonstration's measurements: what `peft-igc sft` does after a training with `igc_demonstration`.
 
-* `measure`: settings, calibration, all sets measured; `report`: its table.
+* `measure`: settings, calibration, all sets measured, the report.
 * `sets`: generated and human-written texts, verdicts.
 * `smollm2`: a real model from the package index, converted once.
 

@@ -26,7 +26,7 @@ from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
 
 
-__all__ = ["Kept", "Known", "Step", "Text", "check"]
+__all__ = ["Known", "Step", "Text", "check"]
 
 Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -81,26 +81,6 @@ class Step(NamedTuple):
     since: int
 
 
-class Kept:
-    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d].
-
-    Args:
-        gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts; called when the
-            network reads, which it seldom does.
-        requests: [n] int64, the request of each step.
-        firsts: [n] int64, the position of each context's first token.
-    """
-
-    def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
-        self.device = requests.device
-        self._gather, self._requests, self._firsts = gather, requests, firsts
-
-    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """[n, W, d] at rows [n, 1] and places [n, W]."""
-        rows, places = index
-        return self._gather(self._requests[rows], places + self._firsts[rows])
-
-
 class Known:
     """What an adapter of the token interface knows without its network.
 
@@ -146,7 +126,10 @@ class Known:
     ) -> Sequence[Decision]:
         """Decides steps, `asked` by request, at once, and begins their results in the `texts` of the requests.
 
-        What the network reads comes from `gather` (see `Kept`), on a `device`.
+        Args:
+            texts, asked: as above.
+            gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts.
+            device: where they are.
         """
         if not asked:
             return []
@@ -156,8 +139,12 @@ class Known:
         last = [step.anchor - first for (_, step), first in zip(asked, firsts, strict=True)]
         since = [step.since - first for (_, step), first in zip(asked, firsts, strict=True)]
         step_texts = StepTexts.of_lists(reader.tokens, reader.max_distance, rows, last, since)
-        requests, places = torch.tensor([[one for one, _ in asked], firsts]).to(device)
-        kept = Kept(gather, requests, places) if self.reads else None
+        kept = None
+        if self.reads:
+            facts = [(one, first, step.anchor) for (one, step), first in zip(asked, firsts, strict=True)]
+            requests, begin, end = torch.tensor(facts).T[..., None].to(device)  # [n, 1] each
+            places = begin + torch.arange(max(map(len, rows)), device=device)
+            kept = gather(requests, places.minimum(end))
         decisions: Any = decisions_of(self.adapter, kept, step_texts, torch.tensor(last)[:, None])
         for (one, step), decision in zip(asked, decisions, strict=True):
             progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))

@@ -223,15 +223,9 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
 
 
 def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool | None) -> tuple[str, str]:
-    """The cause of a wrong answer.
+    """The cause of a wrong answer, a key of `CAUSES`, and a detail.
 
-    Args:
-        item: with `prompt`, `target`, and optionally operand columns.
-        answer: the answer, which is not right, with its record.
-        opened: whether the answer is right if every gate is 1; None if that was not tried.
-
-    Returns:
-        A key of `CAUSES`, and a detail.
+    `opened`: whether the answer is right if every gate is 1; None if that was not tried.
     """
     expected, target, text = expected_of(item), _plain(item["target"]), answer.record
     assert text is not None

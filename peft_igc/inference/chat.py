@@ -111,12 +111,7 @@ class Chat:
             self._messages, self._last = [*messages, {"role": "assistant", "content": answer}], recording
 
     def _generate(self, messages: list[dict[str, str]], steps: list[StepRecord] | None) -> str | None:
-        """Streams the answer to a conversation and returns it; None if there is no room for one.
-
-        Args:
-            messages: the conversation, which ends with a user message.
-            steps: grows while the model runs; None: no notes.
-        """
+        """Streams the answer to a conversation, with notes of `steps`; None if there is no room for one."""
         text = chat_text(self._tokenizer, messages)
         ids = self._tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"].to(self._model.device)
         limit = longest_text(self._model)
@@ -142,10 +137,7 @@ class Chat:
 class _Streamer(TextStreamer):
     """Writes an answer word by word as `generate` makes it, and under a line the steps that have run meanwhile.
 
-    Args:
-        tokenizer: decodes.
-        out: where to.
-        steps: the steps so far; grows while the model runs. None: no notes.
+    `steps` grows while the model runs; without it there are no notes.
     """
 
     def __init__(self, tokenizer: Any, out: TextIO, steps: list[StepRecord] | None) -> None:

@@ -22,12 +22,7 @@ __all__ += ["padding_token", "prompt_tokens"]
 
 
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
-    """Token ids of each prompt, up to the beginning of the answer.
-
-    Args:
-        tokenizer: must have a chat template, unless `raw`.
-        prompts: user messages, or plain texts with `raw`.
-        raw: tokenize prompts without the chat template.
+    """Token ids of each user message up to the beginning of the answer; with `raw`, of each plain text.
 
     Raises:
         ValueError: if there is no chat template, if it fails on a single user message, or if a prompt has no tokens.

@@ -56,12 +56,8 @@ def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
 def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], Ends]]:
     """Splits requests so that within each part a text has one end of its context: one part in nearly all cases.
 
-    Args:
-        requests: likelihood requests.
-        longest: positions of the model; the harness cuts longer texts on the left.
-
-    Returns:
-        For each part the indices of its requests, and the ends of their contexts.
+    Each part has the indices of its requests and the ends of their contexts. The harness cuts texts that are longer
+    than `longest` on the left.
     """
     parts: list[tuple[list[int], Ends]] = []
     for index, (_, context, answer) in enumerate(requests):
@@ -77,15 +73,10 @@ def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], En
 
 
 def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tensor | None:
-    """Anchors of likelihood requests, where `generate` would have them after the same context.
+    """Anchors [B, A] of likelihood requests, -1 for none, where `generate` would have them after the same context.
 
-    Args:
-        ids: [B, T] int64, texts that are filled on the right.
-        ends: where the context of each text ends.
-        rules: the adapter's anchor rules.
-
-    Returns:
-        [B, A] int64, -1 for none. None if no row is a request: the harness is trying batch sizes.
+    `ids` [B, T] int64 are texts that are filled on the right. None if none of them is a request: the harness is trying
+    batch sizes.
 
     Raises:
         RuntimeError: if only some rows are requests, so that the harness makes its batches in a new way.

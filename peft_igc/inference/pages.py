@@ -45,21 +45,21 @@ def trace_page(texts: Sequence[TextRecord], title: str = "Trace") -> str:
 def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str, Any]) -> str:
     """The page of an audit.
 
-    Args:
-        title: its heading.
-        lead: the counts of all answers in a sentence.
-        causes: for each cause the `Cause`, the number of its findings, counted details, and the findings to show.
-        report: as in `Audit`.
+    `causes` has for each the `Cause`, the number of its findings, counted details, and the findings to show.
     """
     return str(_template().audit(title, lead, causes, report))
 
 
 def _template() -> Any:
     """The macros of the pages."""
-    environment = Environment(  # noqa: S701 - `finalize` escapes, also characters that HTML does not allow
-        loader=FileSystemLoader(ASSETS), autoescape=True, finalize=_shown, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     style = Markup((ASSETS / "style.css").read_text(encoding="utf-8"))
 
     def policy(script: str) -> Markup:

@@ -115,10 +115,6 @@ class Reading(NamedTuple):
         """[B, A] bool: whether both operands are chosen."""
         return _both_right(targets, choice).all(-1)
 
-    def logits(self) -> tuple[torch.Tensor, ...]:
-        """The tensors with a gradient."""
-        return tuple(self)
-
 
 class Pointing(NamedTuple):
     """Distributions over the numbers of the text as operands, and over the operators.
@@ -186,10 +182,6 @@ class Pointing(NamedTuple):
         """The steps, each of whose tensors is changed by a function of the first dimensions."""
         changed = [function(tensor) for tensor in self[:_OF_STEPS]]  # type: ignore[arg-type]
         return Pointing._make([*changed, *self[_OF_STEPS:]])
-
-    def unflattened(self, shape: torch.Size) -> Pointing:
-        """The steps [N, ..] as [B, A, ..] of a shape."""
-        return self.mapped(lambda x: x.unflatten(0, shape))
 
     def summary(self) -> torch.Tensor:
         """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
@@ -261,10 +253,6 @@ class Pointing(NamedTuple):
         for slot in range(equal.shape[2]):
             due = torch.where(inside[:, :, slot], mark[:, :, slot, None], due)
         return due
-
-    def logits(self) -> tuple[torch.Tensor, ...]:
-        """The tensors with a gradient."""
-        return self.scores, self.operator, *([self.marks] if self.has_marks else [])
 
     def _operand_chances(self, values: torch.Tensor) -> torch.Tensor:
         """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""

@@ -152,7 +152,7 @@ class TokenInputMapping(nn.Module):
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
             pointing = pointing.mapped(lambda x: x[back])
-        return pointing.unflattened(anchors.shape) if steps is None else pointing
+        return pointing.mapped(lambda x: x.unflatten(0, anchors.shape)) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once: the pointing with n in place of the dimensions B and A."""

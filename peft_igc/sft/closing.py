@@ -157,7 +157,9 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
         if config is not None:  # otherwise nothing is read
             with trainer.compute_loss_context_manager():  # the autocast of the training
                 counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
-        asking = rows.select([index for index, row in enumerate(rows) if _asks(row)])
+        labels = [row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))) for row in rows]
+        asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in one) for one in labels]
+        asking = rows.select([index for index, one in enumerate(asks) if one])  # for a calculation with a result
         counts |= _answered(trainer, model, asking)
     return Closing(len(rows), **counts)
 
@@ -199,12 +201,6 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
         "spoken": known & ~asked & spoken,
     }
     return {name: int(mask.sum()) for name, mask in found.items()}
-
-
-def _asks(row: Mapping[str, Any]) -> bool:
-    """Whether the labels of a row ask for a calculation with a result."""
-    labels = row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3)))
-    return any(label not in (NO_ARITHMETIC, *REFUSALS) for label in labels)
 
 
 def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelerate.logging import get_logger
 from torch import nn
 from trl import SFTConfig
 
@@ -19,9 +18,7 @@ from .optimizer import own_parameters
 
 
 __all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
-__all__ += ["refuse_others_trained", "warn_of_no_operands"]
-
-logger = get_logger(__name__)
+__all__ += ["refuse_others_trained"]
 
 # The options with steps that train only the reading, and the value of each without such steps.
 _OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
@@ -92,15 +89,6 @@ def refuse_others_trained(model: nn.Module) -> None:
             "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, or freeze "
             "them."
         )
-
-
-def warn_of_no_operands(has_columns: bool) -> None:
-    """Warns of training rows without operands, which train the writing alone."""
-    lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
-    logger.warning(
-        f"The training dataset has {lack}, so the reading is not trained. "
-        "Add operands, unless you only want to train the writing."
-    )
 
 
 def refuse_packing(args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Training steps that end after the reading; a recorder of the outputs of complete passes.
+"""Training steps that end after the reading; the outputs of complete passes, kept for the reading loss.
 
 In: a model and a batch with anchors and targets. Out: the reading's loss and metrics, not weighted. The reading learns
 nothing from later layers (paper, "Modified Training Process"), so a pass that trains only the reading can end after
@@ -29,14 +29,9 @@ from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
 
 
-__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "run_once", "supervised_steps"]
+__all__ = ["KeptOutputs", "read_alone", "recorded", "run_once", "supervised_steps"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
-
-
-def reads_alone(args: Any, step: int) -> bool:
-    """Whether a training step, counted from 0, trains only the reading; with other arguments than ours none does."""
-    return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
 def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
@@ -193,22 +188,17 @@ def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device)
     return count
 
 
-class Recorder:
-    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the output of its trained forward pass.
+def recorded(model: Any, outputs: list[Any]) -> Callable[..., Any]:
+    """The model for `SFTTrainer.compute_loss`, which also keeps the outputs of passes in which the calculator ran.
 
-    TRL (1.16) does not return it for every loss: for some it runs a second pass without gradients, for its metrics.
+    TRL (1.16) does not return them for every loss: for some it runs a second pass without gradients, for its metrics.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.output: Any = None  # None if the calculator did not run
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        output = self.model(*args, **kwargs)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        output = model(*args, **kwargs)
         # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
-        if getattr(output, "igc_loss", None) is not None and (self.output is None or output.igc_loss.requires_grad):
-            self.output = output
+        if getattr(output, "igc_loss", None) is not None:
+            outputs.append(output)
         return output
 
-    def __getattr__(self, name: str) -> Any:  # for TRL, which also reads attributes of the model
-        return getattr(self.model, name)
+    return run

@@ -44,7 +44,7 @@ from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, RowCheck, checked_rows
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import KeptOutputs, Recorder, read_alone, reads_alone, supervised_steps
+from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
 from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
@@ -146,7 +146,11 @@ class IGCTrainer(SFTTrainer):
         checks.refuse_sharded(self)
         check_tokenizer(self._igc_config.token_table, self._tokenizer)
         if not has_operands:
-            checks.warn_of_no_operands(has_columns)
+            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
+            logger.warning(
+                f"The training dataset has {lack}, so the reading is not trained. Add operands, unless you only want "
+                "to train the writing."
+            )
         self.data_collator = ours(self.data_collator, self._igc_config, self._tokenizer, has_columns)
 
     def _prepare_dataset(
@@ -229,7 +233,9 @@ class IGCTrainer(SFTTrainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """As the parent's, plus the weighted reading loss."""
-        alone = self.model.training and reads_alone(self.args, self.state.global_step)
+        # With other arguments than ours no step trains only the reading.
+        between = self.state.global_step % getattr(self.args, "igc_writing_every", 1)
+        alone = self.model.training and (self._stage is not None or bool(between))
         if "igc_operator" not in inputs:
             if alone:  # a custom collator made no operands: the step would train nothing
                 checks.check_reading_alone(self.args, self._igc_config is not None, False)
@@ -241,12 +247,12 @@ class IGCTrainer(SFTTrainer):
             loss = self._weighted(report, num_items_in_batch)
             return (loss, None) if return_outputs else loss
         # Not for every loss does TRL (1.16) return the outputs of the trained pass, so they are recorded.
-        recorder = Recorder(model)
+        outputs: list[Any] = []
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
-        result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
-        output = recorder.output
-        if output is None:  # the adapter is disabled
+        result = super().compute_loss(recorded(model, outputs), inputs, return_outputs, num_items_in_batch)
+        if not outputs:  # the adapter is disabled
             return result
+        output = next((one for one in outputs if one.igc_loss.requires_grad), outputs[0])
         report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
         self._log_reading(report)
         loss = result[0] if return_outputs else result

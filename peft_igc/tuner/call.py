@@ -303,7 +303,6 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
     if entry is None or entry[0].expired():
         return None
-    outputs: dict[int, torch.Tensor | None] = {
-        index: layer_input if output is None else output for index, output in entry[1].outputs.items()
-    }
-    return replace(entry[1], ran=None, outputs=outputs)
+    call = replace(entry[1], ran=None)
+    call.outputs = {index: layer_input if output is None else output for index, output in call.outputs.items()}
+    return call

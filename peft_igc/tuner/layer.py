@@ -27,12 +27,12 @@ from transformers.cache_utils import Cache
 from .adapter import Adapter, make_mappings
 from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
-from .graphs import act_in_graph, act_with_plan, has_plan, make_plan, number_of
+from .graphs import act_in_graph, act_with_plan, has_plan, number_of
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
-from .state.cache import find_cache, forget_plan, is_followed, states_of
+from .state.cache import find_cache, forget_plan, states_of
 
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_config: dict[str, IGCConfig] = {}
         self._keys: dict[str, str] = {}
         self.told: set[str] = set()  # what a user was told, of `notices`
-        self._passes: dict[str, int] = {}  # training passes without a target, by key of an adapter
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         self._number = number_of(self)
@@ -199,7 +198,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if not torch.compiler.is_compiling() and is_new(self.told, f"used {active[0]}"):
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            watch_training(self._passes, self.adapter(active[0]), call)
+            watch_training(self.told, self.adapter(active[0]), call)
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)
@@ -256,11 +255,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if torch.compiler.is_compiling() and in_graph and not torch.is_grad_enabled() and call.targets is None:
             return act_in_graph(self._number, adapter, h, call, states)
         return _act_uncompiled(adapter, h, call, states)
-
-    def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
-        """See `hooks.choose_graph`; `name` is the active adapter."""
-        if is_followed(cache):
-            make_plan(self.adapter(name), input_ids, states_of(cache, self.layer_index))
 
 
 # The state of a text grows with every token, so a graph of it would be compiled for each.

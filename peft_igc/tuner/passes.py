@@ -12,6 +12,7 @@ Try it: `pytest tests/tuner/test_layer.py`
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -22,7 +23,7 @@ from .adapter import Adapter
 from .anchors import anchors_of_call, kinds_of
 from .call import EMBEDDINGS, Call, check_mask, text_ids
 from .state.cache import States
-from .state.text_state import Steps, TextState
+from .state.text_state import TextState
 from .steps import read_and_calculate
 from .writing import begun, first_to_write, told_of, write
 
@@ -66,8 +67,6 @@ def act(
     if features is None and (states is None or not _reading_is_over(adapter, call)):
         features = compress(adapter, h, call)  # [B, T, d]
     state = state.appended(ids, features)
-    if call.input_ids is None:
-        state = state.changed(embedded=True)
     # 2 Find the anchors among the new tokens: [B, A] positions and kinds, or None if there are none.
     anchors = _anchors(adapter, ids, start, state, call)
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
@@ -127,12 +126,11 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
         ValueError: if the KV cache holds other rows, or the text of an adapter that this one has replaced.
     """
     rows, new = h.shape[:2]
-    state = None if states is None else states.get(adapter.name)
-    if state is None:
-        none = Steps.empty(rows, adapter.config.result_digits or 0, h.device)
-        state = TextState.empty(none, 0 if states is None else states.capacity, adapter.key)
+    digits, capacity = adapter.config.result_digits or 0, 0 if states is None else states.capacity
+    empty = functools.partial(TextState.empty, rows, digits, h.device, capacity, adapter.key)
     if states is None:
-        return state
+        return empty()
+    state = states.get(adapter.name) or empty()
     _check_state(adapter, state, rows)
     before = int(states.length(new))  # on a static cache a synchronization
     check_mask(call, before, new)
@@ -143,7 +141,7 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
             before,
             state.length,
         )
-        state = TextState.empty(state.steps.cropped(0), states.capacity, adapter.key)
+        state = empty()
     # The cache may hold tokens from before the adapter was active, or from while it was off.
     state = state.passed_by(before - state.length)
     if torch.is_grad_enabled():

@@ -34,11 +34,8 @@ def register() -> None:
     Raises:
         KeyError: if another package has registered the name or the prefix.
     """
-    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE)
-    if holder is not None and (holder.__module__, holder.__qualname__) != (
-        IGCConfig.__module__,
-        IGCConfig.__qualname__,
-    ):
+    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE, IGCConfig)
+    if holder.__qualname__ != IGCConfig.__qualname__:
         raise KeyError(
             f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one of the "
             "packages."

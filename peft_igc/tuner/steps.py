@@ -196,16 +196,16 @@ def read_and_calculate(
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
         result = correct if forced else result
     speaks = reading is not None or any(one and one.status == Status.OK for one in decisions)
-    return reading, Steps.of(anchors, kinds, result), speaks
+    return reading, Steps(anchors, kinds, *result), speaks
 
 
 def decisions_of(
-    adapter: Adapter, kept: Any, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
+    adapter: Adapter, kept: torch.Tensor | None, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
 ) -> tuple[Decision | None, ...]:
     """What is decided of B * A steps, None for one without an anchor.
 
-    Without a `reading` of all steps the network reads those that their `texts` do not decide, from `kept`: features
-    [B, n, d], or what is indexed so. If these are None, it asks for nothing.
+    Without a `reading` of all steps the network reads those that their `texts` do not decide, from the features `kept`
+    [B, n, d]. If these are None, it asks for nothing.
     """
 
     config = adapter.config
@@ -225,7 +225,7 @@ def _longest(adapter: Adapter, state: TextState, anchors: torch.Tensor, since: t
     """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
     context = adapter.config.reading_context
     whole = context == ROW or (isinstance(context, str) and not adapter.rules.sequences)
-    if whole or state.embedded or state.length <= SHORT:
+    if whole or state.length <= SHORT:
         return state.length
     return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
 

@@ -32,8 +32,6 @@ from .steps import Writing
 
 __all__ = ["Told", "begun", "embed", "first_to_write", "progress_of", "relative_size", "told_of", "write"]
 
-NO_POSITION = 2**62  # greater than every position
-
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
@@ -75,7 +73,7 @@ def told_of(
 ) -> tuple[TextState, Told]:
     """What is written at the last T' `new` tokens, whose ids may be `known`, and the state that knows it."""
     if adapter.config.interface == "hidden":
-        return _governed(adapter.config, state, new)
+        return state, _governed(adapter.config, state, new)
     state, rows = state.continued(state.length - new, known)
     flat = [one for row in rows for one in row]
     facts = [(0, 0, 0) if one is None else (one.token, int(one.state), 1) for one in flat]
@@ -112,7 +110,8 @@ def write(
     if reading is not None and torch.is_grad_enabled():
         # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
         # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
-        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
+        logits = [x for x in reading if torch.is_tensor(x) and x.is_floating_point()]
+        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in logits]).sum(0)  # [B]
         update = update + zero[:, None, None]
     for observer in thread.observers:
         seen = (active, gate, relative_size(update, h))
@@ -126,32 +125,29 @@ def write(
     return torch.cat([before, written], 1) if skipped else written
 
 
-def _governed(config: IGCConfig, state: TextState, new: int) -> tuple[TextState, Told]:
+def _governed(config: IGCConfig, state: TextState, new: int) -> Told:
     """`told_of` for the hidden interface: digits are written wherever a step with a result governs, to the end of the
-    turn, which the state remembers."""
-    steps = state.steps
-    ids = state.recent(state.length)[0]
+    turn."""
+    steps, ids = state.steps, state.recent(state.length)[0]  # [B, L]
     position = torch.arange(state.length - new, state.length, device=ids.device)[:, None]  # [T, 1]
     at = steps.anchors[:, None]  # [B, 1, A]
     anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T], the governing anchor and its index
-    ok = steps.status.gather(1, step) == Status.OK
-    ends = torch.zeros(len(ids), new, dtype=torch.bool, device=ids.device)
+
+    def since_anchor(which: torch.Tensor) -> torch.Tensor:
+        """How many of some tokens [B, L] are after the governing anchor, up to each position [B, T]."""
+        count = which.cumsum(1)
+        return count[:, -new:] - count.gather(1, anchor.clamp(min=0))
+
+    ends = torch.zeros_like(ids, dtype=torch.bool)
     for token in config.anchors.get("ends", ()):
-        ends |= ids[:, -new:] == token
-    ends &= (position[:, 0] > anchor) & (anchor >= 0)  # [B, T]
-    governed = step[..., None] == torch.arange(at.shape[2], device=ids.device)  # [B, T, A]
-    first = torch.where(ends[..., None] & governed, position, NO_POSITION).amin(1)  # [B, A]
-    ended_at = torch.where((steps.ended_at < 0) & (first < NO_POSITION), first, steps.ended_at)
-    ended = ended_at.gather(1, step)
-    active = (anchor >= 0) & ok & ~((ended >= 0) & (position[:, 0] >= ended))
-    rank = (ids != PADDING).cumsum(1)  # [B, L], offsets count real tokens, so padding changes nothing
-    offset = rank[:, -new:] - rank.gather(1, anchor.clamp(min=0))
+        ends |= ids == token
+    active = (anchor >= 0) & (steps.status.gather(1, step) == Status.OK) & (since_anchor(ends) == 0)
+    offset = since_anchor(ids != PADDING)
     digits, signs = steps.digits, steps.signs
     if new == 1:  # so that the form of the arguments stays the same in a compiled graph, whatever the number of steps
         digits, signs = digits[torch.arange(len(step)), step[:, 0]][:, None], signs.gather(1, step)
         step = torch.zeros_like(step)
-    told = Told(active, (digits, signs, step, offset))
-    return state.changed(steps=steps._replace(ended_at=ended_at)), told
+    return Told(active, (digits, signs, step, offset))
 
 
 def embed(table: nn.Module, ids: torch.Tensor) -> torch.Tensor:
@@ -172,10 +168,7 @@ def first_to_write(config: IGCConfig, call: Call, steps: Steps) -> int | None:
     """
     if torch.is_grad_enabled() or call.targets is not None:
         return 0
-    anchors = steps.anchors
-    writes = (anchors >= 0) & (steps.status == int(Status.OK))
-    first = int(torch.where(writes, anchors, NO_POSITION).min()) if anchors.numel() else NO_POSITION
-    if first == NO_POSITION:
-        return None
+    writing = steps.anchors[(steps.anchors >= 0) & (steps.status == int(Status.OK))].tolist()
     # A plain pass computes all positions, with and without targets: slicing would change the last bits.
-    return first if call.generation is not None or Rules.of(config).sequences else 0
+    plain = call.generation is None and not Rules.of(config).sequences
+    return min([0] if plain else writing) if writing else None

@@ -20,8 +20,7 @@ from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.data.wording import drawing, phrases
-from peft_igc.data.wording.filling import casual
-from peft_igc.data.wording.phrases import BIGBENCH, choose, is_held_out, pools, words
+from peft_igc.data.wording.phrases import BIGBENCH, casual, choose, is_held_out, pools, words
 from peft_igc.data.wording.wording import FEW, HELD_OUT, TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
 from peft_igc.text.values import Limits

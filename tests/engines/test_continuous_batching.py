@@ -83,12 +83,9 @@ def counting(monkeypatch, kind, name):
         yield seen
 
 
-def test_chats_and_running_texts_are_answered_as_by_generate(model, texts, expected):
-    assert batched(model, texts) == expected
-
-
-def test_chunks_of_a_few_tokens_change_nothing(model, texts, expected):
-    assert batched(model, texts, max_batch_tokens=7) == expected
+@pytest.mark.parametrize("most", [512, 7])
+def test_chats_and_running_texts_are_answered_as_by_generate_whole_and_in_chunks(model, texts, expected, most):
+    assert batched(model, texts, max_batch_tokens=most) == expected
 
 
 def test_eager_attention_answers_the_same(model, texts, expected):

@@ -7,7 +7,7 @@ write moves the logits, so that a mix-up of rows, anchors or steps shows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import VOCABULARY, small_config, tiny_model
 from tiny_vocabulary import TABLE
+from transformers import LogitsProcessor
 
 from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.mappings.readings import NEVER, Pointing
@@ -41,6 +42,17 @@ class Calculation(NamedTuple):
     digits: tuple[int, ...]
     sign: int
     status: int
+
+
+class Meanwhile(LogitsProcessor):
+    """Runs a function of the tokens so far after every pass of a `generate`."""
+
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        self.function, self.results = function, []  # type: ignore[var-annotated]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.results.append(self.function(input_ids))
+        return scores
 
 
 def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
 from safetensors.torch import load_file, save_file
+from traced import batch_of
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.cli import main
@@ -78,10 +79,7 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
         assert config.token_table.numbers.keys() == {int(token) for token in table["digits"]}
     base, tokenizer = tiny_base()
     model = load_adapter(base, old[interface])
-    chats = [[{"role": "user", "content": prompt}] for prompt in json.loads((FOLDER / "prompts.json").read_text())]
-    batch = tokenizer.apply_chat_template(
-        chats, add_generation_prompt=True, return_tensors="pt", return_dict=True, padding=True
-    )
+    batch = batch_of(tokenizer, json.loads((FOLDER / "prompts.json").read_text()))
     with torch.no_grad():
         made = model.generate(**batch, max_new_tokens=NEW, do_sample=False)
         assert torch.equal(made, recorded[f"{interface}.ids"])

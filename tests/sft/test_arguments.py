@@ -112,7 +112,9 @@ def test_what_is_set_reaches_the_config_and_the_rest_is_left_to_it():
     made = IGCArguments(**{f"igc_{name}": value for name, value in given.items()}, igc_anchors=["=", "prompt_end"])
     config = igc_config(made, tokenizer)
     assert {name: getattr(config, name) for name in given} == given
-    assert config.anchors == {"prompt_end": True, "inline": [[tokenizer.convert_tokens_to_ids("=")]]}
+    assert config.anchors["prompt_end"]
+    assert config.anchors["inline"] == [[tokenizer.convert_tokens_to_ids("=")]]
+    assert "turns" not in config.anchors
     assert igc_config(IGCArguments(igc_reading_context="12"), tokenizer).reading_context == 12
 
 

@@ -113,12 +113,6 @@ SUPERVISED = {
         [[9, 14, 23]],
         [[U, 0, 0]],
     ),
-    "unsupervised rows may have any number of anchors": (
-        None,
-        [example("a", "b", "c", "d", "e", "f", **several(None, None)), example("", "all labelled", **NO_COLUMNS)],
-        [[0, 2, 4], [-1] * 3],
-        [[U] * 3] * 2,
-    ),
 }  # fmt: skip
 
 

@@ -47,11 +47,8 @@ def _json(text):
     return {"True": "true", "False": "false"}.get(text, text)
 
 
-def test_every_field_has_a_help_text():
+def test_the_config_has_what_peft_and_trl_read_with_help_texts_and_nothing_that_misleads_them():
     assert all(f.metadata.get("help") for f in dataclasses.fields(IGCConfig))
-
-
-def test_the_config_has_what_peft_and_trl_read_and_nothing_that_misleads_them():
     names = {f.name for f in dataclasses.fields(IGCConfig)}
     assert names >= FOREIGN
     assert not names & {"bias", "layers_to_transform"}
@@ -113,6 +110,10 @@ TOKENS = {"interface": "tokens", "number_tokens": FACTS}
         ({**TOKENS, "rounding": "up:2"}, "`rounding='up:2'` needs the token interface and a token for the point"),
         ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface. Leave it out"),
         ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
+        ({"read_from": []}, r"`read_from=\[\]` is not a list of layers such as `\[1, 8\]`"),
+        ({"layer": 2, "read_from": [1, 0]}, r"`read_from=\[1, 0\]` must name different layers in ascending order"),
+        ({"layer": 2, "read_from": [0, 3]}, r"from 0 to `layer=2`, where the result is written"),
+        ({"layer": 2, "read_from": [-1]}, "must name different layers in ascending order, from 0"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),

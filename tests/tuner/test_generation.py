@@ -11,6 +11,7 @@ import functools
 import pytest
 import torch
 from checks import (
+    Meanwhile,
     adapted,
     assert_as_scored,
     close,
@@ -23,7 +24,7 @@ from checks import (
 )
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessorList
 
 
 INTERFACES = ["hidden", "tokens"]
@@ -57,17 +58,6 @@ def test_new_tokens_alone_may_follow_a_cache_under_the_whole_mask(llama):
     assert_as_scored(model, out, [longer[0]], [[len(rows[0]) - 1, longer.shape[1] - 2]])
 
 
-class Calls(LogitsProcessor):
-    """Runs something after every pass of a `generate`."""
-
-    def __init__(self, function):
-        self.function, self.results = function, []
-
-    def __call__(self, input_ids, scores):
-        self.results.append(self.function(input_ids))
-        return scores
-
-
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("same_text", [True, False])
 def test_a_forward_beside_a_running_generate_neither_takes_nor_disturbs_its_anchors(llama, use_cache, same_text):
@@ -78,7 +68,7 @@ def test_a_forward_beside_a_running_generate_neither_takes_nor_disturbs_its_anch
         with torch.no_grad():
             return model(input_ids=input_ids if same_text else other).logits
 
-    processor = Calls(forward)
+    processor = Meanwhile(forward)
     processors = LogitsProcessorList([processor])
     out = generated(model, input_ids=rows[0][None], use_cache=use_cache, logits_processor=processors)
     close(out.stacked, generated(model, input_ids=rows[0][None]).stacked)

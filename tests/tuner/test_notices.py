@@ -15,7 +15,6 @@ from torch import nn
 from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.text.values import Limits
 from peft_igc.tuner.call import ReadingDone, reading_alone
-from peft_igc.tuner.hooks.notices import PASSES
 
 
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10]])
@@ -44,7 +43,7 @@ def said(caplog):
 
 def test_a_training_without_targets_is_said_once(caplog):
     model = calculator()
-    passes(model, 3 * PASSES)
+    passes(model, 3)
     (message,) = said(caplog)
     assert "The reading of the calculator 'default' is trained and a training pass got no targets" in message
     assert "`remove_unused_columns=False`" in message
@@ -53,32 +52,32 @@ def test_a_training_without_targets_is_said_once(caplog):
 def test_each_adapter_has_its_own_warning_and_a_new_one_of_the_same_name_another(caplog):
     model = calculator()
     model.add_adapter("second", small_config(init_weights=True))
-    passes(model, PASSES)
+    passes(model, 1)
     model.set_adapter("second")
-    passes(model, PASSES)
+    passes(model, 1)
     assert [message.count("'second'") for message in said(caplog)] == [0, 1]
     model.set_adapter("default")
     model.delete_adapter("second")
     model.add_adapter("second", small_config(init_weights=True))
     model.set_adapter("second")
-    passes(model, PASSES)
+    passes(model, 1)
     assert len(said(caplog)) == 3
 
 
 def test_one_batch_with_targets_ends_the_watch(caplog):
     model = calculator()
     passes(model, 1, targets())
-    passes(model, 3 * PASSES)
+    passes(model, 3)
     assert said(caplog) == []
 
 
 def test_passes_that_train_nothing_do_not_count(caplog):
     model = calculator()
     with torch.no_grad():
-        for _ in range(2 * PASSES):
+        for _ in range(2):
             model(**INPUTS)
     model.eval()
-    passes(model, 2 * PASSES)
+    passes(model, 2)
     model.train()
     model.set_adapter("default")
     with model.disable_adapter(), torch.no_grad():
@@ -95,7 +94,7 @@ def test_a_lora_that_is_trained_with_a_frozen_calculator_is_left_alone(caplog, f
     model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]), adapter_name="style").train()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("lora_" in name or (not frozen and "igc_" in name))
-    passes(model, 2 * PASSES)
+    passes(model, 2)
     assert len(said(caplog)) == (0 if frozen else 1)
 
 
@@ -104,12 +103,12 @@ def test_an_adapter_that_was_loaded_for_inference_is_said_once(tmp_path, caplog,
     calculator().save_pretrained(tmp_path)
     model = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).train()
     model.enable_input_require_grads()  # as with gradient checkpointing: the backward pass has something to do
-    passes(model, 3 * PASSES, more)
+    passes(model, 3, more)
     (message,) = said(caplog)
     assert "no parameter of the model is trained" in message
     assert "`is_trainable=True`" in message
     caplog.clear()
-    passes(PeftModel.from_pretrained(tiny_model("llama"), tmp_path, is_trainable=True).train(), PASSES, targets())
+    passes(PeftModel.from_pretrained(tiny_model("llama"), tmp_path, is_trainable=True).train(), 1, targets())
     assert said(caplog) == []
 
 

@@ -111,17 +111,3 @@ def test_a_deleted_adapter_leaves_no_hook_that_no_other_needs():
     reading(model, torch.arange(9)[None])  # `b` reads on
     model.delete_adapter("b")
     assert not any(captured())
-
-
-@pytest.mark.parametrize(
-    ("chosen", "message"),
-    [
-        ([], r"`read_from=\[\]` is not a list of layers such as `\[1, 8\]`"),
-        ([1, 0], r"`read_from=\[1, 0\]` must name different layers in ascending order"),
-        ([0, 3], r"from 0 to `layer=2`, where the result is written"),
-        ([-1], "must name different layers in ascending order, from 0"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(chosen, message):
-    with pytest.raises(ValueError, match=message):
-        small_config(layer=2, read_from=chosen)

@@ -38,16 +38,14 @@ def test_registering_again_changes_nothing():
     assert [dict(table) for table in TABLES] == before
 
 
-def test_a_name_that_another_package_holds_raises(monkeypatch):
+def test_a_name_or_a_prefix_that_another_package_holds_raises(monkeypatch):
     monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", LoraConfig)
     with pytest.raises(
         KeyError, match="The PEFT type 'IGC' is registered by `peft.tuners.lora.config`. Import only one"
     ):
         register()
     assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is LoraConfig
-
-
-def test_a_prefix_that_another_package_holds_raises(monkeypatch):
+    monkeypatch.undo()
     monkeypatch.setitem(PEFT_TYPE_TO_PREFIX_MAPPING, "OTHER", "igc_")
     with pytest.raises(KeyError, match="The PEFT prefix 'igc_' is registered for 'OTHER'. Import only one"):
         register()

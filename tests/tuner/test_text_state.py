@@ -32,7 +32,7 @@ from peft_igc.text.vocabulary import PADDING, UNSEEN
 from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state.cache import find_cache, states_of
-from peft_igc.tuner.state.text_state import Steps, TextState
+from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
@@ -40,8 +40,8 @@ WIDTH = 4
 
 
 # ------------------------------------------------------------------------------------------ a value
-def empty(rows=2, width=WIDTH):
-    return TextState.empty(Steps.empty(rows, 3, torch.device("cpu")))
+def empty(rows=2):
+    return TextState.empty(rows, 3, "cpu")
 
 
 def tokens(rows, count, seed, first=10):

@@ -4,8 +4,8 @@ The sentences are in `texts/*.txt`: `requests`, `stories` (calculations), `unsup
 does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context` (around a
 request), `few` (a small wording), `words`; and in `by_hand/*.jsonl`, a file per author.
 
-* `phrases`: reads them; texts with alternatives, some trained, others held out.
-* `drawing`: random drafts; `filling`: their fields, and texts typed in a hurry; `wording`: complete texts.
+* `phrases`: reads them; texts with alternatives, some trained, others held out; their fields.
+* `drawing`: random drafts; `wording`: complete texts.
 * `handwritten`: the texts with slots by many hands, or those of your files. `symbol_expressions`: expressions in
   symbols.
 

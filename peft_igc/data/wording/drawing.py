@@ -1,9 +1,9 @@
 """Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing, and their context.
 
-Most functions draw a `phrases.Text` whose fields are still open. Which drafts are used is decided in `phrases.drawn`,
-and how their fields are filled in `filling`. `surround`, `sentence` and `system` draw complete texts around a request:
-greetings, list numbers, sentences with sense or without, and system prompts. Everything added to a request is a
-sentence of its own. Try it: `pytest tests/data/test_wording.py`.
+Most functions draw a `phrases.Text` whose fields are still open; `phrases` decides which drafts are used, and fills
+them. `surround`, `sentence` and `system` draw complete texts around a request: greetings, list numbers, sentences with
+sense or without, and system prompts. Everything added to a request is a sentence of its own.
+Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
@@ -13,8 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .filling import fill_context
-from .phrases import UNABLE, Text, choose, drawn, line_of, pools, words
+from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
 
 
 __all__ = [
@@ -107,9 +106,8 @@ def frame(rng: random.Random) -> Text:
 
 
 def look_alike(rng: random.Random) -> Text:
-    """A text with signs between numbers that asks for nothing; `kind` says what it looks like."""
-    kind = rng.choice(tuple(pools("look_alikes")))
-    return line_of(pools("look_alikes")[kind], rng)._replace(kind=kind)
+    """A text with signs between numbers that asks for nothing."""
+    return line_of(rng.choice(tuple(pools("look_alikes").values())), rng)
 
 
 def silent(kind: str, rng: random.Random) -> Text:
@@ -232,12 +230,12 @@ def _chains() -> Mapping[str, Mapping[str, Texts]]:
 # ---- around a request ----
 
 
-def surround(text: str, held_out: bool | None, rng: random.Random) -> str:
+def surround(text: str, held_out: bool, rng: random.Random) -> str:
     """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
 
     Args:
         text: The request.
-        held_out: Whether it consists of templates that are held out, or of the others; None: of both.
+        held_out: Whether the texts around it are held out, or trained.
         rng: The row's generator.
     """
     draws = [rng.random() for _ in range(4)]
@@ -257,7 +255,7 @@ def surround(text: str, held_out: bool | None, rng: random.Random) -> str:
     return "".join(pieces)
 
 
-def sentence(held_out: bool | None, rng: random.Random) -> str:
+def sentence(held_out: bool, rng: random.Random) -> str:
     """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
     if rng.random() < _NONSENSE:
         return fill_context(drawn(lambda: _nonsense(rng), held_out).text, rng)
@@ -267,17 +265,17 @@ def sentence(held_out: bool | None, rng: random.Random) -> str:
     return text
 
 
-def system(held_out: bool | None, rng: random.Random) -> str:
+def system(held_out: bool, rng: random.Random) -> str:
     """A system prompt."""
     return _one_of("systems", held_out, rng)
 
 
-def _one_of(pool: str, held_out: bool | None, rng: random.Random) -> str:
+def _one_of(pool: str, held_out: bool, rng: random.Random) -> str:
     """A text of one pool."""
     return fill_context(drawn(lambda: line_of(pools("context")[pool], rng), held_out).text, rng)
 
 
-def _some(held_out: bool | None, rng: random.Random, closing: bool = False) -> str:
+def _some(held_out: bool, rng: random.Random, closing: bool = False) -> str:
     """A sentence, sometimes two; with `closing` perhaps one that only fits after a request."""
     sentences = []
     for _ in range(1 + (rng.random() < _TWICE)):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..files import read_rows
 from ..mixture import Mixture
-from .filling import Style, fill, of_length
+from .phrases import Style, fill, of_length
 
 
 __all__ = ["HELD_OUT", "Handwritten", "draw", "read_texts", "texts_by"]

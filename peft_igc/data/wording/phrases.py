@@ -1,34 +1,45 @@
-"""The phrase system: text files with alternatives, and which of their texts are trained or held out.
+"""The phrase system: text files with alternatives, which of their texts are trained or held out, and their fields.
 
 A file in `texts` has pools of lines under headings such as `== expressions > + > words ==`; `pools` reads it. A
 line such as `(Add|Sum up) {a} and {b}(.|, please.)` is a *family*; each choice among its alternatives is a *template*;
 `{a}` is a field that is filled later. A fixed hash of the complete template decides which part it belongs to, so the
 split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation, spaces and the choice
 of the sign for "times": no held-out template is a trained one with another full stop. Plain brackets must not contain
-alternatives.
-Try it: `pytest tests/data/test_wording.py -k split`.
+alternatives. Fields are numbers in all the ways in which people write them (`Style`), names, dates, small things; a
+text may be typed in a hurry (`casual`).
+Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
 import hashlib
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 
 __all__ = [
     "BIGBENCH",
+    "NUMBERS",
     "OPERATOR_WORDS",
     "TEXTS",
     "UNABLE",
+    "Style",
     "Text",
+    "casual",
     "choose",
+    "derived",
+    "draw_date",
     "drawn",
+    "fill",
+    "fill_context",
+    "fill_look_alike",
     "is_held_out",
     "line_of",
+    "of_length",
     "pools",
+    "values_of",
     "words",
 ]
 
@@ -118,9 +129,171 @@ def line_of(lines: Sequence[str], rng: random.Random) -> Text:
     return Text(choose(rng.choice(lines), rng))
 
 
-def drawn(draft: Callable[[], Text], held_out: bool | None) -> Text:
-    """The first of the drafts that is held out, or that is not; None: the first one."""
-    found = draft()
-    while held_out not in (None, is_held_out(found.text)):
-        found = draft()
+def drawn(draft: Callable[[], Text], held_out: bool) -> Text:
+    """The first of the drafts that is held out, or that is not."""
+    while is_held_out((found := draft()).text) != held_out:
+        pass
     return found
+
+
+# ---- fields ----
+
+NUMBERS = ("a", "b", "c", "f", "g")
+_FIELD = re.compile(r"\{(\w+)\}")
+_SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
+# Of the fields of `look_alikes.txt`: the least and the largest number.
+_RANGES = {
+    "i": (1, 9), "n": (1, 99), "p": (100, 999), "q": (1000, 9999), "y": (1900, 2099), "yy": (10, 99),
+    "mo": (1, 12), "da": (1, 28), "h": (0, 23), "mi": (0, 59),
+}  # fmt: skip
+_OF_LOOK_ALIKES = re.compile(rf"\{{({'|'.join(_RANGES)})\}}")
+
+
+class Style(NamedTuple):
+    """How the numbers of one text are written.
+
+    Attributes:
+        separated: `1,234,567`.
+        spelled: Negative numbers in brackets or in words where they are alone.
+        in_words: Rather in words, `negative 58`.
+    """
+
+    separated: bool = False
+    spelled: bool = False
+    in_words: bool = False
+
+    @classmethod
+    def drawn(cls, template: str, separators: float, spelled_signs: float, rng: random.Random) -> "Style":
+        """A style for a template; each of the two with its probability."""
+        separated, spelled = rng.random() < separators, rng.random() < spelled_signs
+        return cls(separated, spelled, spelled and rng.random() < 0.6 and not _SYMBOL.search(template))
+
+    def written(self, number: str, before: str, after: str, rng: random.Random) -> str:
+        """A canonical number between two pieces of a template."""
+        digits = number.lstrip("-")
+        shown = f"{int(digits):,}" if self.separated else digits
+        if digits == number:
+            return shown
+        alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
+        if self.in_words and alone:
+            return f"{'negative' if before.endswith('minus ') else rng.choice(('negative', 'minus'))} {shown}"
+        touched = re.match(r"\.[0-9{]|[%²³^!(]|\*\*|\{", after) and not alone
+        if (before[-1:] in "+-*/×÷·−" and before and not touched) or (self.spelled and alone):
+            return f"(-{shown})"
+        return f"-{shown}"
+
+
+def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> str:
+    """Fills the fields of a template that have a value; those of `NUMBERS` in a style."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in NUMBERS or name not in values:
+            return values.get(name, match[0])
+        return style.written(values[name], template[: match.start()], template[match.end() :], rng)
+
+    return _FIELD.sub(value, template)
+
+
+def of_length(digits: int, rng: random.Random) -> int:
+    """A positive number of this length."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)
+
+
+def draw_date(rng: random.Random) -> tuple[str, str, str]:
+    """A day, a month and a year."""
+    return str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
+
+
+def derived(numbers: Sequence[str], said: Sequence[str], date: tuple[str, str, str]) -> dict[str, str]:
+    """The fields that follow from the drawn numbers, words and date."""
+    first, second = numbers[:2]
+    return {
+        "low": min(first, second, key=int), "high": max(first, second, key=int),
+        "spaced": " ".join(first), "joined": first, "first": first[0], "last": first[-1],
+        "words": " ".join(said), "word": said[0], "count": str(len(said)),
+        "date": " ".join(date), "day": date[0], "month": date[1], "year": date[2],
+    }  # fmt: skip
+
+
+def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """Values of all fields of `silent.txt` and `unsupported.txt`, with five numbers."""
+    said = rng.choices(words("words"), k=rng.randint(2, 6))
+    name, other = rng.sample(words("people"), 2)
+    spelled = rng.choices(words("number words"), k=2)
+    values = dict(zip(NUMBERS, numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+    return values | {
+        "d": str(rng.randrange(1, 10)), "e": str(rng.randrange(10)), "w": spelled[0], "u": spelled[1],
+        "name": name, "other": other, "thing": rng.choice(words("objects")), "city": rng.choice(words("cities")),
+    }  # fmt: skip
+
+
+def fill_look_alike(line: str, rng: random.Random) -> str:
+    """Fills a line of `look_alikes.txt`; days, months and hours sometimes have a leading zero."""
+
+    def number(match: re.Match[str]) -> str:
+        value = rng.randint(*_RANGES[match[1]])
+        padded = match[1] in ("mi", "yy") or (match[1] in ("mo", "da") and rng.random() < 0.5)
+        return f"{value:02}" if padded else str(value)
+
+    return _OF_LOOK_ALIKES.sub(number, line)
+
+
+def fill_context(template: str, rng: random.Random) -> str:
+    """Fills a template of `context.txt`, whose numbers are no operands."""
+    months = words("months")
+    day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
+    named = months[month][:3] if rng.random() < 0.5 else months[month]
+    long = rng.randint(1, 10 ** rng.randint(1, 6))
+    return template.format(
+        n=rng.randint(1, 10 ** rng.randint(1, 3)), m=f"{long:,}" if rng.random() < 0.3 else long,
+        k=rng.randint(2, 30), j=rng.randint(2, 12), jj=f"{rng.randrange(100):02}", mm=f"{month + 1:02}",
+        dd=f"{day:02}", month=months[month], year=year, date=f"{day} {named} {year}",
+        clock=f"{rng.randrange(24)}:{rng.randrange(60):02}", name=rng.choice(words("people")),
+        city=rng.choice(words("cities")), thing=rng.choice(words("objects")),
+    )  # fmt: skip
+
+
+# ---- typed in a hurry ----
+
+_KEYS = "qwertyuiop asdfghjkl zxcvbnm"
+_WHOLE = re.compile(r"[\n\"]|print\(|\w\(")
+# `negative 58` is a number, and a word next to a digit may be a unit or a part of one.
+_WORD = re.compile(r"(?<![\w.'])(?!(?i:negative|minus)\b)[A-Za-z]{4,}(?![\w.'])")
+_GAP = re.compile(r"(?<=[a-z]{2}) (?=[a-z]{3})(?!(?i:negative|minus)\b)")
+_SLIPS = (0, 0, 0, 1, 1, 1, 2, 2, 3)  # of a text
+
+
+def casual(text: str, rng: random.Random) -> str:
+    """The text as people type it in a hurry: slips of the keyboard, small letters or capitals, no punctuation.
+
+    Words of fewer than four letters, numbers and the signs between them stay as they are, so what is asked stays the
+    same. Code, quotations and forms stay whole.
+    """
+    if _WHOLE.search(text):
+        return text
+    for _ in range(rng.choice(_SLIPS)):
+        text = _slipped(text, rng)
+    if rng.random() < 0.4:
+        text = re.sub(r"(?<=\w\w)[.?!]+$", "", text)
+    if rng.random() < 0.3:
+        text = text.replace("'", "")
+    draw = rng.random()
+    if draw < 0.55:
+        return text.lower()
+    return text.upper() if draw < 0.6 else text
+
+
+def _slipped(text: str, rng: random.Random) -> str:
+    """The text with one slip: letters that are swapped, left out, doubled, or typed one key aside, or no space."""
+    places = [*_WORD.finditer(text), *_GAP.finditer(text)]
+    if not places:
+        return text
+    place = rng.choice(places)
+    if place[0] == " ":
+        return text[: place.start()] + text[place.end() :] if rng.random() < 0.3 else text
+    at = place.start() + rng.randrange(1, len(place[0]) - 1)
+    here, after = text[at], text[at + 1]
+    key = _KEYS.index(here.lower())
+    aside = rng.choice(_KEYS[max(key - 1, 0) : key + 2].replace(" ", "").replace(here.lower(), ""))
+    return text[:at] + rng.choice((after + here, after, here + here + after, aside + after)) + text[at + 2 :]

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
-from . import drawing
-from .filling import NUMBERS, Style, casual, derived, draw_date, fill, fill_look_alike, values_of
+from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, UNABLE, Text, drawn, pools, words
+from .phrases import BIGBENCH, NUMBERS, UNABLE, Style, Text, drawn, pools, words
 
 
 __all__ = ["FEW", "HELD_OUT", "TRAINING", "Wording", "answer", "cue"]
@@ -39,13 +38,12 @@ class Wording:
     """Draws texts of all pools.
 
     Args:
-        held_out: Whether the texts are those that are held out, or the trained ones. None: both, between texts that
-            are held out.
+        held_out: Whether the texts are those that are held out, or the trained ones.
         by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
             None: the package's, by the authors that are trained, or by those that are measured.
     """
 
-    held_out: bool | None
+    held_out: bool
     by_hand: tuple[Handwritten, ...] | None = None
 
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
@@ -80,31 +78,26 @@ class Wording:
         counted = thing if "ow many {thing}" in draft.text else None
         return Text(_filled(draft.text, fields, rng, mixture), thing=counted)
 
-    def unsupported_request(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
+    def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """Arithmetic that the calculator does not support, in the frames of supported arithmetic.
 
         Args:
             numbers: Five canonical numbers that are not negative; the text uses as many as it needs.
             rng, mixture: As in `request`; numbers are `negative` in a fraction of the texts.
-            kind: One of `drawing.KINDS` or `drawing.OTHER`. None: any.
         """
-        wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
+        (wanted,) = rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))
         template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
             numbers = _some_negative(numbers, rng)
-        return Text(_filled(template, values_of(numbers, rng), rng, mixture), UNABLE, wanted)
+        return Text(_filled(template, phrases.values_of(numbers, rng), rng, mixture))
 
-    def plain_text(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
-        """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`."""
+    def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
+        """A text that asks for no calculation; arguments as in `unsupported_request`."""
 
         def draft() -> Text:
-            wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
+            (wanted,) = rng.choices(tuple(_SILENT), tuple(_SILENT.values()))
             return drawing.silent(wanted, rng)._replace(kind=wanted)
 
         found = drawn(draft, self.held_out)
@@ -116,7 +109,7 @@ class Wording:
             numbers = _larger_first(numbers)
         if set(_FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
             numbers = _some_negative(numbers, rng)
-        values = values_of(numbers, rng)
+        values = phrases.values_of(numbers, rng)
         return Text(_filled(found.text, values, rng, mixture), completion.format(**values), found.kind)
 
     def expression(self, symbols: str, rng: random.Random) -> str:
@@ -138,22 +131,22 @@ class Wording:
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
         draft = drawn(lambda: drawing.look_alike(rng), self.held_out)
-        return Text(fill_look_alike(draft.text, rng), UNABLE, draft.kind)
+        return Text(phrases.fill_look_alike(draft.text, rng))
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return drawing.system(self.held_out is not False, rng)
+        return drawing.system(self.held_out, rng)
 
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual(text, rng)
+            return phrases.casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows with other text around it."""
         if rng.random() < mixture.contexts:
-            return drawing.surround(text, self.held_out is not False, rng)
+            return drawing.surround(text, self.held_out, rng)
         return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
@@ -188,7 +181,7 @@ def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
 def _filled(template: str, values: Mapping[str, str], rng: random.Random, mixture: Mixture) -> str:
     """A filled template, with its numbers in the forms of the mixture."""
     style = Style.drawn(template, mixture.separators, mixture.spelled_signs, rng)
-    return fill(template, values, style, rng)
+    return phrases.fill(template, values, style, rng)
 
 
 class _Few(Wording):
@@ -220,12 +213,10 @@ class _Few(Wording):
         template, name, thing = rng.choice(templates), rng.choice(words("few names")), rng.choice(words("few things"))
         return Text(template.format(a=a, b=b, name=name, thing=thing))
 
-    def plain_text(
-        self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
-    ) -> Text:
+    def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         said = rng.choices(words("words"), k=rng.randint(2, 6))
         name, other = rng.sample(words("few names"), 2)
-        values = dict(zip("abc", numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+        values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, phrases.draw_date(rng))
         values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
         values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
         prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
@@ -240,4 +231,4 @@ class _Few(Wording):
 
 TRAINING = Wording(held_out=False)
 HELD_OUT = Wording(held_out=True)
-FEW = _Few(held_out=None)
+FEW = _Few(held_out=False)

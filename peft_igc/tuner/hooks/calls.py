@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.utils import ModelOutput
 
 from ...mappings.readings import Targets
 from ..anchors import check_anchors
@@ -47,7 +46,9 @@ class CallWrapper(Wrapper):
             call.log()
             if call.ran is None and not torch.compiler.is_compiling():
                 tell_of_bypass(call)
-            return _with_report(call, output)
+            if call.report is None or output is None:
+                return output
+            return with_fields(output, call.report, call.add_to_loss)
         finally:
             thread.calls.pop()
 
@@ -119,18 +120,6 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
                 "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
                 "across texts. Set `packing=False` and `padding_free=False`."
             )
-
-
-def _with_report(call: Call, output: Any) -> Any:
-    """The model's output, with the loss and metrics if the call has targets."""
-    if call.report is None or output is None:
-        return output
-    if not isinstance(output, ModelOutput):
-        raise ValueError(
-            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
-            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
-        )
-    return with_fields(output, call.report, call.add_to_loss)
 
 
 class Capture:

@@ -17,7 +17,8 @@ from torch import nn
 from ..anchors import check_anchors, last_tokens
 from ..call import Generation, anchors_for_assistant, thread
 from ..config_values import PROMPT_END
-from ..state.cache import find_cache
+from ..graphs import make_plan
+from ..state.cache import find_cache, is_followed, states_of
 from ..steps import Generated
 from .notices import tell_of_absence, warn_of_embeddings
 from .outputs import extended
@@ -55,8 +56,8 @@ def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any
     """
     cache = find_cache((), {"past_key_values": past_key_values})
     layer, name = active_layer(model)
-    if layer is not None and cache is not None:
-        layer.choose_graph(name, input_ids, cache)
+    if layer is not None and cache is not None and is_followed(cache):
+        make_plan(layer.adapter(name), input_ids, states_of(cache, layer.layer_index))
 
 
 class GenerateWrapper(Wrapper):
@@ -81,20 +82,19 @@ class GenerateWrapper(Wrapper):
         ids = ids if prompt is ids else None
         if ids is None:
             warn_of_embeddings(self.model)
-        given = anchors is not None
+        given, config = anchors is not None, active_config(self.model)
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
             # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
             anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
-        elif ids is None or self._anchors_at_the_end():  # without ids no token sequence can be found
+        elif ids is None or config is None or config.anchors.get(PROMPT_END):  # without ids nothing else can be found
             outer = None if ids is None else anchors_for_assistant(self.model, ids)
             anchors = last_tokens(mask) if outer is None else outer
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)
-        layer, name = active_layer(self.model)
-        if returned and layer is not None:
-            generation.log = StepLog(layer.igc_config[name], mask.shape[1], beams=self._beams(kwargs) > 1)
+        if returned and config is not None:
+            generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
         thread.generations.append(generation)
         try:
             output = self.original(*args, **kwargs)
@@ -151,11 +151,6 @@ class GenerateWrapper(Wrapper):
         configs = (kwargs.get("generation_config"), getattr(self.model, "generation_config", None))
         values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
         return next((value for value in values if value is not None), None)
-
-    def _anchors_at_the_end(self) -> bool:
-        """Whether the end of the prompt is an anchor; also if no adapter is active now."""
-        config = active_config(self.model)
-        return config is None or config.anchors.get(PROMPT_END, False)
 
 
 class ContinuousBatchingWrapper(Wrapper):

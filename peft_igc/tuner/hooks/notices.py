@@ -23,9 +23,6 @@ __all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", 
 
 logger = logging.getLogger(__name__)
 
-# The training pass at which it is known: a loop that makes targets makes them for every batch.
-PASSES = 1
-
 
 def is_new(told: set[str], what: str) -> bool:
     """Whether something was not told before; it is now."""
@@ -91,23 +88,15 @@ def warn_of_embeddings(model: nn.Module) -> None:
         )
 
 
-def watch_training(passes: dict[str, int], adapter: Adapter, call: Call) -> None:
-    """Counts a pass in training mode with gradients, and warns at the last one that is counted.
+def watch_training(told: set[str], adapter: Adapter, call: Call) -> None:
+    """Warns of an adapter's first pass in training mode with gradients, if that teaches it nothing.
 
-    Args:
-        passes: counts by the key of an adapter; `PASSES` where nothing is left to say.
-        adapter: the active adapter.
-        call: the pass.
+    One pass is enough: a loop that makes targets makes them for every batch.
     """
-    count = passes.get(adapter.key, 0) + 1
-    if count > PASSES:
+    if not is_new(told, f"trained {adapter.key}"):
         return
     reads = any(p.requires_grad for p in adapter.reader.parameters())
-    taught = call.targets is not None and reads
-    passes[adapter.key] = PASSES if taught else count
-    if taught or count < PASSES:
-        return
-    if reads:
+    if reads and call.targets is None:
         logger.warning(
             "The reading of the calculator %r is trained and a training pass got no targets, so it learns "
             "nothing. Pass the `igc_*` targets: use `IGCTrainer`, or with another trainer its collator and "

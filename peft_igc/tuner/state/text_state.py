@@ -40,8 +40,6 @@ class Steps(NamedTuple):
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
         scale: [B, A] int64, as in `calculator.Result`.
-        ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet. Hidden
-            interface only.
     """
 
     anchors: torch.Tensor
@@ -50,24 +48,11 @@ class Steps(NamedTuple):
     signs: torch.Tensor
     status: torch.Tensor
     scale: torch.Tensor
-    ended_at: torch.Tensor
-
-    @classmethod
-    def of(cls, anchors: torch.Tensor, kinds: torch.Tensor, result: Result) -> Steps:
-        """The steps at anchors [B, A] with results, whose turns have not ended."""
-        return cls(anchors, kinds, *result, torch.full_like(anchors, -1))
 
     @property
     def results(self) -> Result:
         """The results."""
         return Result(self.digits, self.signs, self.status, self.scale)
-
-    @classmethod
-    def empty(cls, rows: int, result_digits: int, device: torch.device) -> Steps:
-        """No steps (A = 0) of B rows and R digits."""
-        integers = torch.empty(rows, 0, dtype=torch.int64, device=device)
-        digits = integers.new_empty(rows, 0, result_digits)
-        return cls(integers, integers, digits, integers, integers, integers, integers)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
@@ -75,12 +60,9 @@ class Steps(NamedTuple):
             return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
-    def cropped(self, length: torch.Tensor | int) -> Steps:
+    def cropped(self, length: int) -> Steps:
         """The steps of the first `length` tokens. Later anchors become -1, so earlier steps govern again."""
-        return self._replace(
-            anchors=self.anchors.masked_fill(self.anchors >= length, -1),
-            ended_at=self.ended_at.masked_fill(self.ended_at >= length, -1),
-        )
+        return self._replace(anchors=self.anchors.masked_fill(self.anchors >= length, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +77,6 @@ class TextState:
         length: L.
         is_static: whether the tensors have room for a whole static cache.
         write_from: a lower bound of the positions that any step may write; None if there are none.
-        embedded: whether any token was given as an embedding.
         reader: identifies the adapter.
         rows: [B], how far each text has come with its results; empty if there are none, and in the hidden interface.
     """
@@ -106,15 +87,15 @@ class TextState:
     length: int = 0
     is_static: bool = False
     write_from: int | None = None
-    embedded: bool = False
     reader: str = ""
     rows: tuple[Row, ...] = ()
 
     @classmethod
-    def empty(cls, steps: Steps, capacity: int = 0, reader: str = "") -> TextState:
-        """The state of texts without tokens, with no `steps`, and with room for the `capacity` of a static cache."""
-        ids = steps.anchors.new_full((len(steps.anchors), capacity), UNSEEN)
-        return cls(steps, ids, is_static=capacity > 0, reader=reader)
+    def empty(cls, rows: int, result_digits: int, device: Any, capacity: int = 0, reader: str = "") -> TextState:
+        """The state of B texts without tokens and steps, with room for the `capacity` of a static cache."""
+        none = torch.empty(rows, 0, dtype=torch.int64, device=device)
+        steps = Steps(none, none, none.new_empty(rows, 0, result_digits), none, none, none)
+        return cls(steps, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     def changed(self, **values: Any) -> TextState:
         """The state with other values of some attributes."""
