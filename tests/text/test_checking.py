@@ -152,7 +152,7 @@ def test_files_of_every_kind_are_read_with_their_places(tmp_path):
     expected = {"a.md": (3, ""), "a.jsonl": (2, "messages.0.content"), "a.csv": (3, "note"), "a.txt.gz": (1, "")}
     for name, place in expected.items():
         (found,) = check_file(tmp_path / name)
-        assert ((found.line.line, found.line.field), found.claim.span) == (place, (3, 13))
+        assert ((found.line, found.field), found.claim.span) == (place, (3, 13))
 
 
 def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys):
