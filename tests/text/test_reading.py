@@ -49,6 +49,7 @@ def test_a_value_has_the_place_of_its_expression_and_its_steps():
         ("99999^99 + 1 =", Reason.OVERFLOW, "99999^99 + 1"),
         ("2 * max(3) =", Reason.OPERANDS, "max(3)"),
         ("((3 =", Reason.NO_EXPRESSION, "((3"),
+        ("bc\n-66--6\nquit", Reason.LOOK_ALIKE, "-66--6"),
     ],
 )
 def test_a_refusal_has_its_reason_and_the_characters_that_caused_it(text, reason, culprit):
