@@ -216,11 +216,9 @@ def check(arguments: argparse.Namespace) -> int:
             if arguments.json:
                 print(json.dumps({"file": name} | found.as_dict(), ensure_ascii=False))
             elif arguments.all or claim.verdict is Verdict.UNTRUE:
-                place = ":".join(
-                    [name, str(found.line.line), *filter(None, [found.line.field]), str(claim.span[0] + 1)]
-                )
+                place = ":".join([name, str(found.line), *filter(None, [found.field]), str(claim.span[0] + 1)])
                 said = REASON_TEXTS[claim.reason] if claim.value is None else f"the value is {claim.value}"
-                print(f"{place}: {claim.verdict.value}: {found.line.text[slice(*claim.span)]} ({said})")
+                print(f"{place}: {claim.verdict.value}: {found.text[slice(*claim.span)]} ({said})")
     total = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in Verdict)
     print(f"{sum(counts.values())} calculations: {total}", file=sys.stderr)
     return 1 if counts[Verdict.UNTRUE] else 0

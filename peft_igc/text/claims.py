@@ -268,28 +268,29 @@ def _measures_differ(pieces: Pieces, span: Span, number: Span, known: Words) -> 
     return any(quantity == other for quantity, _ in before for other, _ in after - before)
 
 
-class Line(NamedTuple):
-    """A line of a text: its file's line, counted from 1; the field or column, "" in a text; and the characters."""
+class Found(NamedTuple):
+    """A claim of a file.
+
+    Attributes:
+        line: of the file, from 1.
+        field: of JSON, or the column of CSV; "" in a text.
+        text: the line of a text that has the claim.
+        claim: the claim.
+    """
 
     line: int
     field: str
     text: str
-
-
-class Found(NamedTuple):
-    """A claim and its line."""
-
-    line: Line
     claim: Claim
 
     def as_dict(self) -> dict[str, Any]:
         """The fields of `peft-igc check --json`. Columns count characters of the line's text, from 1."""
         claim = self.claim
         return {
-            "line": self.line.line,
-            **({"field": self.line.field} if self.line.field else {}),
+            "line": self.line,
+            **({"field": self.field} if self.field else {}),
             "column": claim.span[0] + 1,
-            "text": self.line.text[slice(*claim.span)],
+            "text": self.text[slice(*claim.span)],
             "verdict": claim.verdict.value,
             "number": claim.number,
             "value": claim.value,
@@ -313,29 +314,30 @@ def check_file(path: Path) -> Iterator[Found]:
     reader = {".jsonl": _json_lines, ".csv": _cells}.get(kind, _text_lines)
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            for line in reader(path, file):
-                yield from (Found(line, claim) for claim in check(line.text))
+            for line, field, text in reader(path, file):
+                yield from (Found(line, field, text, claim) for claim in check(text))
     except UnicodeDecodeError as error:
         raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
     except (gzip.BadGzipFile, EOFError) as error:
         raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
 
 
-def _text_lines(path: Path, file: IO[str]) -> Iterator[Line]:
-    for number, text in enumerate(file, start=1):
-        yield Line(number, "", text.rstrip("\r\n"))
+_Lines = Iterator[tuple[int, str, str]]  # the first three fields of `Found`
 
 
-def _json_lines(path: Path, file: IO[str]) -> Iterator[Line]:
+def _text_lines(path: Path, file: IO[str]) -> _Lines:
     for number, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
+        yield number, "", text.rstrip("\r\n")
+
+
+def _json_lines(path: Path, file: IO[str]) -> _Lines:
+    for number, text in enumerate(file, start=1):
         try:
-            row = json.loads(text)
+            row = json.loads(text) if text.strip() else None
         except ValueError as error:
             raise ValueError(f"`{path}`, line {number}: not valid JSON: {error}.") from error
         for field, found in _texts(row, ""):
-            yield from (Line(number, field, one) for one in found.splitlines())
+            yield from ((number, field, one) for one in found.splitlines())
 
 
 def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
@@ -347,13 +349,13 @@ def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
             yield from _texts(inner, f"{field}.{key}" if field else str(key))
 
 
-def _cells(path: Path, file: IO[str]) -> Iterator[Line]:
+def _cells(path: Path, file: IO[str]) -> _Lines:
     reader = csv.reader(file)
     names: list[str] = next(reader, [])
     try:
         for row in reader:
             for at, cell in enumerate(row):
                 field = names[at] if at < len(names) else str(at + 1)
-                yield from (Line(reader.line_num, field, one) for one in cell.splitlines())
+                yield from ((reader.line_num, field, one) for one in cell.splitlines())
     except csv.Error as error:
         raise ValueError(f"`{path}`, line {reader.line_num}: not valid CSV: {error}.") from error

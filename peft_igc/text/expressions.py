@@ -39,6 +39,7 @@ _UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _LINKS = frozenset({"glue", "article", "and", "equal", "request"})  # words before a sign: `is -5`
 _NO_OPERANDS = frozenset(".,;?!'")
+_UNSEEN = frozenset({"space", "line", "edge", "control"})
 _MOST_UNIT_WORDS = 12
 _LEFT = -1
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
@@ -88,8 +89,8 @@ class Expression:
         return self.ends[at - 1], self.ends[at]
 
     def refuse(self, reason: Reason, at: int) -> Refused:
-        """A refusal for a piece, 0 for none, and what touches it."""
-        return Refused(reason, whole(self.pieces, at) if at > 0 else None)
+        """A refusal for a piece, and what touches it; without one where nothing is seen there."""
+        return Refused(reason, whole(self.pieces, at) if at > 0 and self.kinds[at] not in _UNSEEN else None)
 
     def called(self, at: int) -> str | None:
         """The function that a piece before a bracket calls, None if it is no name of one."""

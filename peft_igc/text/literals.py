@@ -196,7 +196,7 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
         start, end = match.span()
         after = end + (decimals and text[end : end + 1] == "%")
         whole = _WHOLE.fullmatch(match[0])
-        if whole is None or not _is_whole_before(text, start) or not _is_whole_after(text, end - start, after):
+        if whole is None or not _is_whole_before(text, start) or not _is_whole_after(text, after - start, after):
             found.append(Integer(start, end, None))
             continue
         places = (whole[2] or "").rstrip("0")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import queue
 import re
 import statistics
@@ -73,7 +74,7 @@ class Function:
     """A named function of `fewest` to `most` arguments.
 
     Attributes:
-        apply: of the list of arguments; None where they have no exact value.
+        apply: of the arguments; None where they have no exact value.
         fewest, most: numbers of arguments.
         symbols: operations that a request may name and mean this function, such as `/` of a remainder.
         phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
@@ -82,7 +83,7 @@ class Function:
         function: what a user registered.
     """
 
-    apply: Callable[[list[Fraction]], Fraction | None]
+    apply: Callable[..., Fraction | None]
     fewest: int = 1
     most: int = 1
     symbols: str = ""
@@ -100,9 +101,9 @@ class Function:
         if not self.fewest <= len(arguments) <= self.most:
             raise Refused(Reason.OPERANDS)
         if self.slots is None or not guarded:
-            value = self.apply(list(arguments))
+            value = self.apply(*arguments)
         else:
-            value = _within(self.slots, self.seconds, lambda: self.apply(list(arguments)))
+            value = _within(self.slots, self.seconds, lambda: self.apply(*arguments))
         if value is None:
             raise Refused(Reason.NO_VALUE)
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
@@ -114,11 +115,6 @@ def _over(a: Fraction, b: Fraction) -> Fraction:
     if b == 0:
         raise Refused(Reason.UNDEFINED)
     return a / b
-
-
-def _remainder(arguments: list[Fraction]) -> Fraction:
-    a, b = arguments
-    return a - b * math.floor(_over(a, b))
 
 
 def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
@@ -140,15 +136,15 @@ def _power(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
     return Fraction(a ** int(b))
 
 
-def _root(degree: int) -> Callable[[list[Fraction]], Fraction | None]:
+def _root(degree: int) -> Callable[[Fraction], Fraction | None]:
     """The square or cube root, if it is rational."""
 
-    def applied(arguments: list[Fraction]) -> Fraction | None:
-        value = abs(arguments[0])
-        root = Fraction(_whole_root(value.numerator, degree), _whole_root(value.denominator, degree))
-        if root**degree != value or (arguments[0] < 0 and degree == 2):
+    def applied(value: Fraction) -> Fraction | None:
+        size = abs(value)
+        root = Fraction(_whole_root(size.numerator, degree), _whole_root(size.denominator, degree))
+        if root**degree != size or (value < 0 and degree == 2):
             return None
-        return root if arguments[0] >= 0 else -root
+        return root if value >= 0 else -root
 
     return applied
 
@@ -167,12 +163,11 @@ def _factorial(value: int) -> int | None:
     return math.factorial(value) if value >= 0 else None
 
 
-def _of_integers(function: Callable[..., int | None]) -> Callable[[list[Fraction]], Fraction | None]:
+def _of_integers(function: Callable[..., int | None]) -> Callable[..., Fraction | None]:
     """A function of integers, which has no value for other numbers."""
 
-    def applied(arguments: list[Fraction]) -> Fraction | None:
-        whole = all(one.denominator == 1 for one in arguments)
-        found = function(*map(int, arguments)) if whole else None
+    def applied(*arguments: Fraction) -> Fraction | None:
+        found = None if any(one.denominator > 1 for one in arguments) else function(*map(int, arguments))
         return None if found is None else Fraction(found)
 
     return applied
@@ -190,51 +185,41 @@ OPERATORS: dict[str, Operator] = {
 MANY = 64
 
 
-def _part(whole: int, sign: int) -> Callable[[list[Fraction]], Fraction | None]:
-    """A share of 100 of a number, and the number with it added or without it."""
-    return lambda arguments: arguments[0] * (whole + sign * arguments[1]) / 100
-
-
-def _ratio(top: Callable[[Fraction, Fraction], Fraction]) -> Callable[[list[Fraction]], Fraction]:
-    """A quotient by the first of two numbers, in per cent."""
-    return lambda two: _over(100 * top(two[0], two[1]), two[0])
-
-
 FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(_root(2)),
-    "abs": Function(lambda arguments: abs(arguments[0])),
-    "floor": Function(lambda arguments: Fraction(math.floor(arguments[0]))),
-    "ceil": Function(lambda arguments: Fraction(math.ceil(arguments[0]))),
+    "abs": Function(abs),
+    "floor": Function(lambda a: Fraction(math.floor(a))),
+    "ceil": Function(lambda a: Fraction(math.ceil(a))),
     "min": Function(min, 2, MANY),
     "max": Function(max, 2, MANY),
-    "add": Function(lambda arguments: arguments[0] + arguments[1], 2, 2),  # as spreadsheets have them
-    "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
-    "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
-    "divide": Function(lambda arguments: _over(arguments[0], arguments[1]), 2, 2),
-    "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY, "+"),
-    "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
-    "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
+    "add": Function(operator.add, 2, 2),  # as spreadsheets have them
+    "minus": Function(operator.sub, 2, 2),
+    "multiply": Function(operator.mul, 2, 2),
+    "divide": Function(_over, 2, 2),
+    "sum": Function(lambda *all: sum(all, Fraction()), 2, MANY, "+"),
+    "mean": Function(lambda *all: sum(all, Fraction()) / len(all), 2, MANY),
+    "median": Function(lambda *all: Fraction(statistics.median(all)), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
     "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),
-    "mod": Function(_remainder, 2, 2, "/"),
+    "mod": Function(lambda a, b: a - b * math.floor(_over(a, b)), 2, 2, "/"),
     "factorial": Function(_of_integers(_factorial)),
     "cbrt": Function(_root(3)),
     # By these names alone: no language has words for them. Two operands are in order, more in that of the text.
-    "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
-    "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY, "-"),
-    "product": Function(lambda arguments: math.prod(arguments, start=Fraction(1)), 3, 3, "*"),
-    "square": Function(lambda arguments: arguments[0] ** 2, symbols="*"),
-    "cube": Function(lambda arguments: arguments[0] ** 3, symbols="*"),
-    "power": Function(lambda arguments: _power(arguments[0], arguments[1], Limits()), 2, 2),
-    "percent": Function(_part(0, 1), 2, 2, "*"),
-    "increased": Function(_part(100, 1), 2, 2, "+"),
-    "reduced": Function(_part(100, -1), 2, 2, "-"),
-    "share": Function(_ratio(lambda whole, part: part), 2, 2, "/"),
-    "growth": Function(_ratio(lambda before, after: after - before), 2, 2, "-"),
-    "decline": Function(_ratio(lambda before, after: before - after), 2, 2, "-"),
-    "perimeter": Function(lambda arguments: 2 * (arguments[0] + arguments[1]), 2, 2, "*"),
-    "proportion": Function(lambda arguments: _over(arguments[1] * arguments[2], arguments[0]), 3, 3),
-    "inversely": Function(lambda arguments: _over(arguments[0] * arguments[1], arguments[2]), 3, 3),
+    "count": Function(lambda *all: Fraction(len(all)), 2, MANY),
+    "range": Function(lambda *all: max(all) - min(all), 2, MANY, "-"),
+    "product": Function(lambda a, b, c: a * b * c, 3, 3, "*"),
+    "square": Function(lambda a: a * a, symbols="*"),
+    "cube": Function(lambda a: a * a * a, symbols="*"),
+    "power": Function(lambda a, b: _power(a, b, Limits()), 2, 2),
+    "percent": Function(lambda a, b: a * b / 100, 2, 2, "*"),
+    "increased": Function(lambda a, b: a * (100 + b) / 100, 2, 2, "+"),
+    "reduced": Function(lambda a, b: a * (100 - b) / 100, 2, 2, "-"),
+    "share": Function(lambda whole, part: _over(100 * part, whole), 2, 2, "/"),
+    "growth": Function(lambda before, after: _over(100 * (after - before), before), 2, 2, "-"),
+    "decline": Function(lambda before, after: _over(100 * (before - after), before), 2, 2, "-"),
+    "perimeter": Function(lambda a, b: 2 * (a + b), 2, 2, "*"),
+    "proportion": Function(lambda a, b, c: _over(b * c, a), 3, 3),
+    "inversely": Function(lambda a, b, c: _over(a * b, c), 3, 3),
 }
 _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
@@ -353,10 +338,10 @@ def _definition(function: Any) -> Any:
     return function if code is None or function.__closure__ else (code, function.__defaults__)
 
 
-def _exact(function: Callable[..., Any], strings: bool) -> Callable[[list[Fraction]], Fraction | None]:
+def _exact(function: Callable[..., Any], strings: bool) -> Callable[..., Fraction | None]:
     """A user's function on fractions. Floats are taken as they are written, `0.1` as one tenth."""
 
-    def apply(arguments: list[Fraction]) -> Fraction | None:
+    def apply(*arguments: Fraction) -> Fraction | None:
         if strings and any(places_of(one) is None for one in arguments):
             return None
         found = function(*(map(written, arguments) if strings else arguments))

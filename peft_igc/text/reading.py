@@ -18,14 +18,15 @@ from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
 from .pieces import CONTROL, Words, split, words
 from .refusals import Reason, Refused, Span
-from .rounding import EQUALS, asked_rounding
+from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
 from .values import Limits, Reduction, Refusal, Value, finished
 
 
 __all__ = ["MOST_READ", "read"]
 
-_FIRST, _MORE, MOST_READ = 128, 512, 4096  # characters that are read; what needs more is refused
+MOST_READ = 4096  # characters; what needs more is refused
+_WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
@@ -41,7 +42,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
-    closed = _CLOSED.search(text, max(len(text) - _FIRST, 0))
+    closed = _CLOSED.search(text, max(len(text) - _WINDOWS[0], 0))
     if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
         strict = read(text[: closed.start() + 1], limits, known=known)
         kinds = [item.kind for item in strict.items]
@@ -58,17 +59,9 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
 
 def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
     """Reads from the end, in windows that grow until nothing before them matters."""
-    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
-    if EQUALS.search(text, first):
-        starts = [first, more, least]
-    else:  # a request does not reach over an empty line or a control token
-        number = max(0, *(text.rfind(digit, least) for digit in "0123456789"))
-        starts = [max(text.rfind("\n\n", least, number), text.rfind(CONTROL, least, number) - 1, least), least]
-    for start in starts:
-        try:
-            return _read(text, start, limits, known)
-        except NeedsMore:
-            continue
+    for size in _WINDOWS:
+        with contextlib.suppress(NeedsMore):
+            return _read(text, max(len(text) - size, 0), limits, known)
     return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
 
 

@@ -14,13 +14,13 @@ from typing import Literal, NamedTuple, cast
 from .pieces import CONTROL
 
 
-__all__ = ["EQUALS", "EXACT", "Division", "Mode", "Rounding", "Wish", "asked_rounding", "places_of"]
+__all__ = ["EXACT", "Division", "Mode", "Rounding", "Wish", "asked_rounding", "places_of"]
 
 Division = Literal["exact", "floor", "trunc"]  # of a quotient with a remainder, as `calculator.calculate` has it
 Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
 _INTEGERS = ("floor", "trunc")
 _MOST_ASKED = 512  # characters in which a text may ask for a rounding
-EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")  # an anchor `=`
+_EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")  # an anchor `=`
 _SETTING = re.compile(
     r"(?P<alone>refuse|floor|trunc)|(?P<mode>half_even|half_up|down|up):(?:(?P<significant>[0-9]+)s|(?P<places>[0-9]+))"
 )
@@ -173,7 +173,7 @@ def _begin(text: str) -> int:
     """The first character that may ask for a rounding: of the line of an anchor `=` or of its expression after an
     earlier `=`, and of the message of a request."""
     first = max(len(text) - _MOST_ASKED, 0)
-    if EQUALS.search(text, first):
+    if _EQUALS.search(text, first):
         end = max(text.rfind("=", first), text.rfind("＝", first))
         return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
     end = len(text.rstrip(f"\n\t {CONTROL}"))

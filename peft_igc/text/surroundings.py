@@ -108,15 +108,17 @@ def _plain_operator(read: Expression, at: int) -> bool:
 
 def _applies(read: Expression, at: int) -> bool:
     """Whether the word directly before an expression is applied to it: `plus`, `floor of`; not `a maximum of`."""
-    kind = read.kind(at)
-    said = read.said[at].casefold()
-    function = FUNCTIONS.get(read.known.functions.get(said, said))
-    # A name in the table that no language has as a word of a function, such as `count`, is an ordinary word here.
-    named = said in read.known.functions or (function is not None and function.slots is not None)
-    if named and read.linked:  # a list may follow `of`, but not where the function takes one number
-        named = function is None or function.most == 1
-    named = named and kind != "link" and kind in ALL_WORDS
-    return named or kind in ("operator", "minus", "one")
+    kind, said = read.kind(at), read.said[at].casefold()
+    if kind in ("operator", "minus", "one"):
+        return True
+    if kind == "link" or kind not in ALL_WORDS:
+        return False
+    name = read.known.functions.get(said)
+    function = FUNCTIONS.get(name or said)
+    # A name that only the table has, such as `count`, is an ordinary word, unless a user has registered it.
+    named = name is not None or (function is not None and function.function is not None)
+    # A list may follow `of`, but not where the function takes one number.
+    return named and (not read.linked or function is None or function.most == 1)
 
 
 def _clause(read: Expression, at: int, chain: bool) -> None:

@@ -96,9 +96,8 @@ def verdicts(text):
     return [claim.verdict for claim in check(text)]
 
 
-@pytest.mark.parametrize("text", lines(TRUE))
-def test_true_calculations_are_true(text):
-    assert set(verdicts(text)) == {Verdict.TRUE}, check(text)
+def test_true_calculations_are_true():
+    assert [text for text in lines(TRUE) if set(verdicts(text)) != {Verdict.TRUE}] == []
 
 
 @pytest.mark.parametrize(("text", "value"), UNTRUE.items())
@@ -108,14 +107,9 @@ def test_untrue_calculations_come_with_the_right_value(text, value):
     assert (last.verdict, last.value) == (Verdict.NOT_UNDERSTOOD if value is None else Verdict.UNTRUE, value)
 
 
-@pytest.mark.parametrize("text", lines(NOT_UNDERSTOOD))
-def test_what_may_mean_something_else_is_never_untrue(text):
-    assert set(verdicts(text)) == {Verdict.NOT_UNDERSTOOD}, check(text)
-
-
-@pytest.mark.parametrize("text", lines(AMBIGUOUS))
-def test_a_clause_with_words_that_count_or_measure_says_nothing(text):
-    assert set(verdicts(text)) <= {Verdict.NOT_UNDERSTOOD}
+def test_what_may_mean_something_else_is_never_untrue():
+    assert [text for text in lines(NOT_UNDERSTOOD) if set(verdicts(text)) != {Verdict.NOT_UNDERSTOOD}] == []
+    assert [text for text in lines(AMBIGUOUS) if set(verdicts(text)) - {Verdict.NOT_UNDERSTOOD}] == []
 
 
 def test_a_claim_has_its_place_and_says_whether_it_is_rounded():
@@ -158,7 +152,7 @@ def test_files_of_every_kind_are_read_with_their_places(tmp_path):
     expected = {"a.md": (3, ""), "a.jsonl": (2, "messages.0.content"), "a.csv": (3, "note"), "a.txt.gz": (1, "")}
     for name, place in expected.items():
         (found,) = check_file(tmp_path / name)
-        assert ((found.line.line, found.line.field), found.claim.span) == (place, (3, 13))
+        assert ((found.line, found.field), found.claim.span) == (place, (3, 13))
 
 
 def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys):
@@ -177,18 +171,15 @@ def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys)
     assert (second["verdict"], second["reason"]) == ("not_understood", "percent_sum")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys):
+    cut = gzip.compress(b"3 + 4 = 8" * 1000, mtime=0)[:40]
+    for name, content, message in (
         ("none.txt", None, "does not exist"),
         ("bad.jsonl", b'{"a": "3 + 4 = 8"}\n{"a": \n', "line 2: not valid JSON"),
         ("latin.txt", "3 + 4 = 8 für".encode("latin-1"), "not in UTF-8"),
-        ("cut.txt.gz", gzip.compress(b"3 + 4 = 8" * 1000, mtime=0)[:40], "not a complete gzip file"),
-    ],
-    ids=["missing", "json", "encoding", "gzip"],
-)
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    assert cli.main(["check", str(tmp_path / name)]) == 2
-    assert message in capsys.readouterr().err
+        ("cut.txt.gz", cut, "not a complete gzip file"),
+    ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        assert cli.main(["check", str(tmp_path / name)]) == 2
+        assert message in capsys.readouterr().err

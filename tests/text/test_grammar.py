@@ -35,16 +35,16 @@ def test_values_are_exact_to_the_end():
         assert evaluate(items(text), Limits(operands=64), []).value == value, text
 
 
-@pytest.mark.parametrize(("value", "text"), [("1/8", "0.125"), ("-25/2", "-12.5"), ("100", "100"), ("0", "0")])
-def test_values_are_written_in_canonical_form(value, text):
-    assert written(Fraction(value)) == text
+def test_values_are_written_in_canonical_form():
+    values = {"1/8": "0.125", "-25/2": "-12.5", "100": "100", "0": "0"}
+    assert {value: written(Fraction(value)) for value in values} == values
     with pytest.raises(ValueError, match="Round it first"):
         written(Fraction(1, 3))
 
 
 def test_a_function_that_a_user_adds_is_read():
     assert read("triple(4) + 1 =").reason is Reason.NOT_UNDERSTOOD
-    FUNCTIONS["round"] = Function(lambda arguments: Fraction(round(arguments[0])))
+    FUNCTIONS["round"] = Function(lambda value: Fraction(round(value)))
     try:
         assert read("round(2.6) + 1 =").text == "4"
     finally:

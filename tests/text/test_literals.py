@@ -1,11 +1,11 @@
-"""The numbers of a request in words: values, signs, and what is numeric and not understood."""
+"""The numbers of a text: values, signs, what is numeric and not understood, and which integers are broken."""
 
 import time
 from fractions import Fraction
 
 import pytest
 
-from peft_igc.text.literals import numbers
+from peft_igc.text.literals import ends_in_minus, integers, numbers
 
 
 def found(text):
@@ -76,3 +76,37 @@ def test_no_text_takes_long(text):
     start = time.perf_counter()
     numbers(text)
     assert time.perf_counter() - start < 1
+
+
+INTEGERS = {
+    "12 + 30 = 42": ["12", "30", "42"],
+    "12+30=": ["12", "30"],
+    "(5)*[6]/{7}": ["5", "6", "7"],
+    "$5 £85 5€ ¥20": ["5", "85", "5", "20"],
+    "5×7÷3\u22122": ["5", "7", "3", "2"],
+    "007 000": ["7", "0"],
+    "1,234 and 12,345,678": ["1234", "12345678"],
+    "12,34 0,123 1234,567": ["!", "!", "!"],
+    "5. Then 6, 7: 8; 9?": ["5", "6", "7", "8", "9"],
+    "wait 5... or 6..": ["5", "6"],
+    "5-3 -5 =-5 --5 x-5 %-5": ["5", "3", "5", "5", "5", "!", "!"],
+    "5-year 5- 5-(3)": ["!", "5", "5", "3"],
+    "'5' 5's 5'th": ["5", "!", "!"],
+    "91 minus 37! 5! 37!5": ["91", "37", "!", "!", "5"],
+    r"\(5 + 3\) 5\times 3": ["5", "3", "!", "3"],
+    "**5** 2**8": ["!", "!", "!"],
+    "5% 5th 5² 5^2 2^3 x3 5_6 5٣ é5 5é 日本5": ["!"] * 14,
+    "1.5 .5 0.05 1.000.000": ["!"] * 8,
+    "10:30 1'000 1\u00a0000": ["!"] * 6,
+}
+
+
+def test_an_integer_is_whole_if_it_touches_nothing_that_may_belong_to_it():
+    found = {text: [digits or "!" for _, _, digits in integers(text)] for text in INTEGERS}
+    assert found == INTEGERS
+    assert integers("is 1,234.") == [(3, 8, "1234")]  # its digits and separators
+
+
+def test_a_token_ends_in_a_sign_that_a_number_may_have():
+    signs = {"-": True, " -": True, "=-": True, "--": True, "---": False, "x-": False, "=": False}
+    assert {token: ends_in_minus(token) for token in signs} == signs

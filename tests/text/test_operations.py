@@ -40,7 +40,7 @@ def outcome(text):
 def test_an_expression_calls_a_function_of_a_user():
     @peft_igc.register_operation(name="hypotenuse", operands=2)
     def hypotenuse(a, b):
-        root = FUNCTIONS["sqrt"].apply([a * a + b * b])
+        root = FUNCTIONS["sqrt"].apply(a * a + b * b)
         return root
 
     assert outcome("hypotenuse(3, 4) + 1 =") == "6"

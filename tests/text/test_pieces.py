@@ -1,13 +1,12 @@
-"""Pieces and words: what a text is split into, and what the files of languages hold."""
+"""Words: what the files of languages hold. What a text is split into is seen in `test_golden`."""
 
 import tomllib
 from collections import Counter
-from fractions import Fraction
 
 import pytest
 
 from peft_igc.text.operations import OPERATORS
-from peft_igc.text.pieces import FOLDER, literal, split, words
+from peft_igc.text.pieces import FOLDER, words
 from peft_igc.text.reading import read
 from peft_igc.text.values import Refusal
 
@@ -16,29 +15,6 @@ LANGUAGES = sorted(path.stem for path in FOLDER.glob("??.toml"))
 # Functions of a list: what follows `of` may be an expression that is the list's value.
 LISTED = {"sum", "add", "minus", "min", "max", "multiply", "divide"}
 ENGLISH = words("en").kinds
-
-
-def pieces(text):
-    found = split(text, 0, words())
-    return [(kind, said) for kind, said in zip(found.kinds[1:], found.said[1:], strict=True) if kind != "space"]
-
-
-def test_a_text_is_split_into_numbers_words_and_marks():
-    assert pieces("$1,234.50 × 3km") == [
-        *[("currency", "$"), ("number", "1,234.50"), ("*", "×"), ("number", "3"), ("unit", "km")],
-    ]
-    assert [kind for kind, _ in pieces("2**3 x .5%")] == ["number", "^", "number", "x", "number", "%"]
-    kinds = [kind for kind, _ in pieces("½ ² 五 IV n Wort\n")]
-    assert kinds == ["strange", "strange", "strange", "letters", "letter", "letters", "line"]
-
-
-@pytest.mark.parametrize(
-    ("said", "value"),
-    [("1,234.50", "2469/2"), (".5", "1/2"), ("007", "7"), ("5,000/-", "5000"), ("3,5", None), ("0,123", None),
-     ("1.2.3", None), ("1,2345", None), (".", None)],
-)  # fmt: skip
-def test_a_literal_has_its_exact_value_or_none(said, value):
-    assert literal(said) == (None if value is None else Fraction(value))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from peft_igc.text import CONTROL, UNKNOWN, Limits, Reason, Refusal, Value, read
+from peft_igc.text import CONTROL, Limits, Reason, Refusal, Value, read
 from peft_igc.text.values import spelled
 
 
@@ -49,6 +49,7 @@ def test_a_value_has_the_place_of_its_expression_and_its_steps():
         ("99999^99 + 1 =", Reason.OVERFLOW, "99999^99 + 1"),
         ("2 * max(3) =", Reason.OPERANDS, "max(3)"),
         ("((3 =", Reason.NO_EXPRESSION, "((3"),
+        ("bc\n-66--6\nquit", Reason.LOOK_ALIKE, "-66--6"),
     ],
 )
 def test_a_refusal_has_its_reason_and_the_characters_that_caused_it(text, reason, culprit):
@@ -79,13 +80,6 @@ def test_a_value_says_whether_it_reaches_the_end_and_is_all_of_its_message(text,
     found = read(text)
     assert isinstance(found, Value), found
     assert (found.reaches, found.alone, found.alike) == (reaches, alone, alike)
-
-
-def test_tokens_of_unknown_text_refuse_beside_an_expression_and_are_excused_before_it():
-    assert read(f"{UNKNOWN}12 + 5 =").reason is Reason.NOT_UNDERSTOOD
-    assert read(f"{UNKNOWN} two words 12 + 5 =").value == 17
-    assert read(f"12{UNKNOWN}5 + 1 =").reason is Reason.NOT_UNDERSTOOD
-    assert read(b"\xff\xfe 12 + \xc3 5 =".decode(errors="replace")).value is None
 
 
 def test_the_length_of_a_text_before_an_expression_costs_nothing():

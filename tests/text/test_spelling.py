@@ -1,7 +1,5 @@
 """A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
 
-import functools
-import itertools
 import os
 import random
 from decimal import Decimal
@@ -15,7 +13,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
+from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style, Written
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -201,12 +199,6 @@ def test_the_end_of_a_turn_ends_the_writing():
     assert not progress("7", ends=(WORDS.encode("=")[0],)).after(WORDS.encode("= "))[0].is_over  # at the anchor
 
 
-# ------------------------------------------------------------------------------------------------- pieces
-def as_decimal(number, places):
-    """An integer as a result with that many places; with none an integer."""
-    return f"{Decimal(number).scaleb(-places):f}"
-
-
 @pytest.mark.parametrize("name", VOCABULARIES)
 @properties
 @given(data=st.data())
@@ -223,56 +215,76 @@ def test_a_text_that_comes_in_pieces_goes_on_as_in_one_piece(name, data):
     assert (found, known.completed) == (expected, whole.completed)
 
 
+# ------------------------------------------------------------------------------------------------- rows
+def row_of(text, *steps, **style):
+    """The row of a text with the results of some anchors, and what continues them after each token."""
+    row = Row().begun((anchor, number and progress(number, anchor, **style)) for anchor, number in steps)
+    ids = WORDS.encode(text)
+    row, found = row.continued(ids, 0, 0)
+    return row, ids, [one and WORDS.texts[one.token] for one in found]
+
+
+def test_each_token_is_governed_by_the_latest_anchor():
+    row, _, found = row_of("=123 =4 =56", (0, "123456"), (3, None), (6, "567"))
+    assert found == ["123", "456", "123", None, None, None, "567", "7"]
+    assert row.needs() == 8
+
+
+def test_only_tokens_after_the_last_ones_are_counted():
+    row, _, _ = row_of("=12", (0, "123456"))
+    more = WORDS.encode("3")
+    later, found = row.continued(more, 2, 2)
+    assert [WORDS.texts[one.token] for one in found] == ["456"]
+    assert row.continued(more, 2, 2)[1] == found  # the row before is as it was
+    assert later.continued(WORDS.encode("456"), 3, 3)[0].completed(0) == 3
+
+
+def test_a_row_that_is_cut_goes_on_with_the_step_that_governs_then():
+    row, ids, _ = row_of("=123456=7", (0, "123456"), (3, "78"))
+    assert (row.completed(0), row.completed(3)) == (2, -1)
+    cut = row.cropped(2)
+    assert (cut.needs(), cut.completed(0)) == (0, -1)  # its tokens are read again
+    cut, found = cut.continued(ids[:3], 0, 2)
+    assert (len(found), cut.completed(0), cut.needs()) == (1, 2, 3)
+    assert row.cropped(0) == Row()
+    assert row.cropped(3).completed(0) == 2
+
+
+def test_a_step_that_ends_as_the_next_one_begins_is_counted_to_its_end():
+    row, ids, _ = row_of("=123456=", (0, "123456"))
+    cut = row.cropped(2).begun([(3, progress("7", 3))])
+    cut, found = cut.continued(ids, 0, 3)
+    assert (len(found), cut.completed(0)) == (1, 2)
+
+
+def test_a_row_without_a_result_that_can_be_written_needs_no_tokens():
+    assert Row().needs() is None
+    assert row_of("=", (0, None))[0].needs() is None
+    assert row_of("=7 ", (0, "7"), once=True)[0].needs() is None
+    assert row_of("=7 ", (0, "7"))[0].needs() == 3
+
+
+def test_a_row_needs_the_tokens_of_every_step_that_governs_what_is_asked_for():
+    row = Row().begun([(0, progress("7")), (3, None)])
+    assert (row.needs(), row.needs(4), row.needs(3), row.needs(0)) == (None, None, 0, 0)
+
+
 # ------------------------------------------------------------------------------------------------- real tokenizers
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
 TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("gpt2", "llama3.1", "qwen2.5"))]
 
 
-@functools.cache
-def known_tokenizer(name):
-    """A tokenizer, and how it spells numbers."""
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name):
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
     tokenizer = AutoTokenizer.from_pretrained(folder / name)
-    return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
-
-
-def random_results(count, decimals):
-    """Results of up to 40 digits, a third of them negative, many of the decimals below 1."""
-    draw, numbers = random.Random(0), []
-    for _ in range(count):
+    spelled_by, draw, results = TokenizerProfile.from_tokenizer(tokenizer).table, random.Random(0), []
+    for places in [0] * 400 + [draw.randint(1, 20) for _ in range(400)]:
         digits = draw.choice((1, 1, -1)) * draw.randrange(1, 10 ** draw.randint(1, 39))
-        numbers.append(as_decimal(digits, draw.randint(1, 20) if decimals else 0))
-    return numbers
-
-
-@pytest.mark.parametrize("decimals", [False, True])
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name, decimals):
-    tokenizer, spelled_by = known_tokenizer(name)
-    results = random_results(400, decimals)
+        results.append(f"{Decimal(digits).scaleb(-places):f}")
     regular = name != "gpt2"  # which has no groups of one size
     for result, ids in zip(results, tokenizer(results, add_special_tokens=False)["input_ids"], strict=True):
         found = written(spelled_by, result)
         assert found == ids or not regular
         assert tokenizer.decode(found).strip() == result
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("decimals", [False, True])
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_answers_go_on_in_the_split_of_the_tokenizer(name, decimals):
-    """After every token of a number, the next one begins with what is written, wherever the tokenizer splits it."""
-    tokenizer, spelled_by = known_tokenizer(name)
-    results = random_results(400, decimals)
-    texts = {token: text.strip(" ") for token, text in enumerate(spelled_by.vocabulary.texts)}
-    answers = tokenizer([f"The answer is {result}. So {result} it is." for result in results])["input_ids"]
-    for result, ids in zip(results, answers, strict=True):
-        known, found = progress(result, 0, spelled_by).after(ids)
-        assert None not in found
-        ends = [place for place, one in enumerate(found) if one.state in ENDS]
-        assert (len(ends), known.completed) == (2, ends[0])
-        for one, following in itertools.pairwise(zip(found, ids, strict=True)):
-            if one[0].state in (Spelled.MIDDLE, Spelled.RESUMED):
-                wrote, there = texts[one[0].token], texts[following[1]]
-                assert wrote.startswith(there) or there.startswith(wrote)
