@@ -108,6 +108,7 @@ class PlaceTensors(NamedTuple):
         sentence: [n, W] int64, the index of its sentence.
         values: [n, W] int64, the row of `numbers` that a number has; the last one if there is none.
         kinds: [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand.
+        columns: [n, W] int64, of the numbers, as in `Places`.
         numbers: [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD.
     """
 
@@ -117,6 +118,7 @@ class PlaceTensors(NamedTuple):
     sentence: Tensor
     values: Tensor
     kinds: Tensor
+    columns: Tensor
     numbers: Tensor
 
     @property
@@ -146,8 +148,8 @@ def place_tensors(
         chosen = [steps[one] for one in group]
         fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        positions, sentence, values, kinds = fields.unbind(-1)
-        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, numbers))
+        positions, sentence, values, kinds, columns = fields.unbind(-1)
+        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, columns, numbers))
     return made
 
 
@@ -158,15 +160,16 @@ def _numbers(texts: StepTexts, steps: Sequence[int]) -> dict[str, int]:
 
 
 def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
-    """Position, sentence, value and kind of `width` places, of which unused ones are in front; `none` is no value."""
+    """Position, sentence, value, kind and column of `width` places, of which unused ones are in front; `none` is no
+    value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
-    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD)] * (width - len(places.at))
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         if run is None:
-            lines.append((at, sentence, none, _WORD))
+            lines.append((at, sentence, none, _WORD, 0))
         elif run.digits is None:
-            lines.append((at, sentence, none, _BROKEN))
+            lines.append((at, sentence, none, _BROKEN, 0))
         else:
-            lines.append((at, sentence, known.get(run.digits, none), _NUMBER))
+            lines.append((at, sentence, known.get(run.digits, none), _NUMBER, places.columns[place]))
     return lines
