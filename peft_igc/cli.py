@@ -90,31 +90,29 @@ def _flag(name: str, text: str) -> tuple[str, dict[str, Any]]:
     return name, {"help": text, "action": "store_true"}
 
 
-_MODEL: _Options = [
-    _option("--base", 'folder, hub id, or "tiny" for the embedded base model', "DIR_OR_ID", required=True),
-    _option("--adapter", 'saved adapter, or "tiny" for that of the embedded base', "DIR", required=True),
-    _option(
-        "--dtype",
-        "dtype of the base model (default: that of its config; tiny: float32)",
-        choices=("auto", "float32", "bfloat16", "float16"),
-    ),
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+_BASE = _option("--base", 'folder, hub id, or "tiny" for the embedded base model', "DIR_OR_ID", required=True)
+_DEVICE: _Options = [
+    _option("--dtype", "dtype of the base model (default: that of its config; tiny: float32)", choices=_DTYPES),
     _option("--device", "such as `cpu` or `cuda:1` (default: `cuda` if there is one, else `cpu`)", "NAME"),
+]
+_ADAPTER = 'saved adapter, or "tiny" for that of the embedded base'
+_MODEL: _Options = [_BASE, _option("--adapter", _ADAPTER, "DIR", required=True), *_DEVICE]
+_BASE_OR_MODEL: _Options = [
+    _BASE,
+    _option("--adapter", f"{_ADAPTER}; without it the base is evaluated", "DIR"),
+    *_DEVICE,
 ]
 _DECODING: _Options = [
     _flag("--raw", "use prompts without the chat template"),
     _number("--max-new-tokens", 24, "tokens per answer"),
 ]
+_ITEMS = "JSON lines or CSV with `prompt`, `target`, optional `group`; also .gz"
 _DATA: _Options = [
-    _option(
-        "--data",
-        "JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
-        "FILE",
-        required=True,
-    ),
+    _option("--data", _ITEMS, "FILE", required=True),
     *_DECODING,
     _number("--batch-size", 64, "prompts per batch"),
 ]
-_BASE_ALONE = _option("--adapter", f"{_MODEL[1][1]['help']}; without it the base model alone is evaluated", "DIR")
 _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
     "demo": (
         commands.demo,
@@ -122,25 +120,11 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
         [
             _option("--output", "folder to write", "DIR", default="demo-output"),
             _option(
-                "--base",
-                "`tiny` (embedded), `smollm2` (fetched by `make demo-smollm2`), or a folder with a causal LM",
-                "NAME_OR_DIR",
-                default="tiny",
+                "--base", "`tiny`, `smollm2` (of `make demo-smollm2`), or a folder", "NAME_OR_DIR", default="tiny"
             ),
             _option("--seed", "seed of the training (default: 0)", "N", type=int, default=0),
-            _option(
-                "--interface",
-                "how numbers pass between text and calculator; `hidden` is the paper's",
-                choices=("tokens", "hidden"),
-                default="tokens",
-            ),
-            _option(
-                "--layer",
-                "decoder layer after which the calculator reads and writes (default: 1). A deeper one understands "
-                "texts better, and is trained more slowly",
-                "N",
-                type=int,
-            ),
+            _option("--interface", "`hidden` is the paper's", choices=("tokens", "hidden"), default="tokens"),
+            _option("--layer", "decoder layer; a deeper one understands more, and trains more slowly", "N", type=int),
             _option("--minutes", "end the reading's training after M minutes", "M", type=float),
             _number("--per-group", None, "test items per subtask (default: 200)"),
             _option("--device", "`cpu` or `cuda` (default: `cpu` for `tiny`, else `cuda` if there is one)", "NAME"),
@@ -151,9 +135,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
         commands.evaluate,
         "exact match of generated answers on a JSONL or CSV file",
         [
-            _MODEL[0],
-            _BASE_ALONE,
-            *_MODEL[2:],
+            *_BASE_OR_MODEL,
             *_DATA,
             _option("--output", "file for the results, as JSON", "FILE", required=True),
             _option("--predictions", "file for all answers, as JSON lines: `answer`, `right`, `cut`, `steps`", "FILE"),
@@ -202,10 +184,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
         [
             *_MODEL,
             _option(
-                "--data",
-                "JSON lines with `prompt` and `target`, which is null where the calculator should be silent; also .gz",
-                "FILE",
-                required=True,
+                "--data", "JSON lines with `prompt` and `target` (null: silence); also .gz", "FILE", required=True
             ),
             _option("--wrong", "share of the texts that may be answered wrongly", "SHARE", type=float, default=0.01),
             _option("--least", "smallest `confidence` that may be chosen (default: 0)", "P", type=float, default=0.0),
@@ -244,14 +223,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
     "autoload": (
         commands.autoload,
         "whether PEFT finds the method without `import peft_igc`",
-        [
-            _option(
-                "state",
-                "on: a file in the site-packages of this environment makes every Python process import the package "
-                "when it starts; off: that file is removed; status: whether it is there",
-                choices=("on", "off", "status"),
-            )
-        ],
+        [_option("state", "on: a file in site-packages imports it in every process", choices=("on", "off", "status"))],
     ),
 }
 

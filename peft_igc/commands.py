@@ -30,31 +30,30 @@ def demo(arguments: argparse.Namespace) -> int:
     results = run_demo(arguments.output, **given)
     folder, base = Path(arguments.output), results["base_model"]["name"]
     files = ", ".join(f"`{folder / name}`" for name in ("results.json", "learning_curves.png", "adapter"))
-    _say(f"Written: {files}")
-    _say(f'Now try: peft-igc trace --base {base} --adapter {folder / "adapter"} "What is 58 times 36?"')
+    print(f"Written: {files}")
+    print(f'Now try: peft-igc trace --base {base} --adapter {folder / "adapter"} "What is 58 times 36?"')
     return 1 if results["summary"]["targets_missed"] and not results["training"]["stopped_early"] else 0
 
 
 def calibrate(arguments: argparse.Namespace) -> int:
     """`peft-igc calibrate`."""
     _need_training_packages()
-    from .calibration.run import CURVE, calibrate, save_calibration
+    from .calibration.calibrate import CURVE, calibrate, save_calibration
     from .data.files import read_rows
 
-    if not 0 <= arguments.wrong < 1:
-        raise ValueError(f"`--wrong {arguments.wrong:g}` is not a share. Pass 0 or more, and less than 1.")
-    if not 0 <= arguments.least < 1:
-        raise ValueError(f"`--least {arguments.least:g}` is no threshold. Pass 0 or more, and less than 1.")
+    for name, share in _given(arguments, "wrong", "least").items():
+        if not 0 <= share < 1:
+            raise ValueError(f"`--{name} {share:g}` is not a share. Pass 0 or more, and less than 1.")
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)
     facts = {"texts": Path(arguments.data).name, **_given(arguments, "wrong", "least")}
     save_calibration(found, arguments.adapter, facts)
-    _say(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
+    print(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
     for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
         point = found.at(confidence, found.tested)
-        _say(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
-    _say(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` next to it")
+        print(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
+    print(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` next to it")
     return 0
 
 
@@ -90,15 +89,15 @@ def evaluate(arguments: argparse.Namespace) -> int:
     report = evaluate(model, tokenizer, items, progress=_progress(), **options)
     report |= _given(arguments, "base", "adapter", "data")
     output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    _say(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
+    print(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
     for group, score in sorted(report["groups"].items()):
-        _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
+        print(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
     if report["steps"]:
-        _say("Steps by status: " + ", ".join(f"{name} {count:,}" for name, count in report["steps"].items()))
+        print("Steps by status: " + ", ".join(f"{name} {count:,}" for name, count in report["steps"].items()))
     if report["truncated"]:
-        _say(f"{report['truncated']:,} answers were cut after {arguments.max_new_tokens} tokens.")
+        print(f"{report['truncated']:,} answers were cut after {arguments.max_new_tokens} tokens.")
     if report["without_anchor"]:
-        _say(
+        print(
             f"{report['without_anchor']:,} prompts have no anchor, so the calculator had no part in their answers. "
             "The adapter's anchors are token sequences, such as the assistant header of the chat template. Omit "
             "`--raw`, or include the sequences in the prompts."
@@ -125,7 +124,7 @@ def audit(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
         write(found.page(title, arguments.examples), arguments.html)
-    _say(found.format())
+    print(found.format())
     _say_written(arguments.output, arguments.html)
     return 0
 
@@ -151,13 +150,13 @@ def trace(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
     if arguments.json == "-":
-        _say(json_lines(texts, prompts=True).removesuffix("\n"))
+        print(json_lines(texts, prompts=True).removesuffix("\n"))
         _say_written(arguments.html, file=sys.stderr)
         return 0
     if arguments.json is not None:
         Path(arguments.json).write_text(json_lines(texts, prompts=True), encoding="utf-8")
     if not to_file:
-        _say("\n\n".join(one.format() for one in found))
+        print("\n\n".join(one.format() for one in found))
     _say_written(arguments.html, arguments.json)
     return 0
 
@@ -169,7 +168,7 @@ def chat(arguments: argparse.Namespace) -> int:
     model, tokenizer = _load(arguments)
     chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens)
     if sys.stdin.isatty():
-        _say("Write a message. /help shows the commands, /quit ends.")
+        print("Write a message. /help shows the commands, /quit ends.")
     chat.run(_lines())
     return 0
 
@@ -183,7 +182,7 @@ def _lines() -> Iterator[str]:
         try:
             yield input("> ")
         except EOFError:
-            _say("")
+            print("")
             return
 
 
@@ -198,9 +197,9 @@ def profile(arguments: argparse.Namespace) -> int:
     profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer), name=name)
     if arguments.json:
         found = profile.as_dict() | {"anchors": {rule.text: rule.as_dict() for rule in rules}}
-        _say(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        _say("\n".join([profile.report(), *(rule.report() for rule in rules)]))
+        print("\n".join([profile.report(), *(rule.report() for rule in rules)]))
     return 0
 
 
@@ -216,13 +215,13 @@ def check(arguments: argparse.Namespace) -> int:
             claim = found.claim
             counts[claim.verdict] += 1
             if arguments.json:
-                _say(json.dumps({"file": name} | found.as_dict(), ensure_ascii=False))
+                print(json.dumps({"file": name} | found.as_dict(), ensure_ascii=False))
             elif arguments.all or claim.verdict is Verdict.UNTRUE:
                 place = ":".join(
                     [name, str(found.line.line), *filter(None, [found.line.field]), str(claim.span[0] + 1)]
                 )
                 said = REASON_TEXTS[claim.reason] if claim.value is None else f"the value is {claim.value}"
-                _say(f"{place}: {claim.verdict.value}: {found.line.text[slice(*claim.span)]} ({said})")
+                print(f"{place}: {claim.verdict.value}: {found.line.text[slice(*claim.span)]} ({said})")
     total = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in Verdict)
     print(f"{sum(counts.values())} calculations: {total}", file=sys.stderr)
     return 1 if counts[Verdict.UNTRUE] else 0
@@ -237,7 +236,7 @@ def convert(arguments: argparse.Namespace) -> int:
     tokenizer = None if arguments.tokenizer is None else _tokenizer(arguments.tokenizer)
     for name, folder in zip(arguments.adapters, folders, strict=True):
         done = convert(folder, tokenizer)
-        _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
+        print(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
     return 0
 
 
@@ -249,9 +248,9 @@ def autoload(arguments: argparse.Namespace) -> int:
         set_autoload(arguments.state == "on")
     file = autoload_file()
     if file.is_file():
-        _say(f"on: every Python process of this environment imports peft_igc when it starts, because of `{file}`.")
+        print(f"on: every Python process of this environment imports peft_igc when it starts, because of `{file}`.")
     else:
-        _say("off: PEFT finds the method IGC in programs that `import peft_igc`.")
+        print("off: PEFT finds the method IGC in programs that `import peft_igc`.")
     return 0
 
 
@@ -282,7 +281,7 @@ def annotate(arguments: argparse.Namespace) -> int:
     model, tokenizer = load_base(arguments.model)
     annotated = annotate(rows, model.to(_device(None)), tokenizer, settings, progress=_progress())
     write(annotated, output, _given(arguments, "model", "data") | {"settings": dataclasses.asdict(settings)})
-    _say(annotated.report.format())
+    print(annotated.report.format())
     _say_written(output, report_path(output))
     return 0
 
@@ -345,11 +344,6 @@ def _progress() -> Callable[[int, int], None]:
             bar.close()
 
     return update
-
-
-def _say(text: str) -> None:
-    """Prints a line and flushes it, so that a pipe shows it at once."""
-    print(text, flush=True)
 
 
 def _say_written(*names: Any, file: Any = None) -> None:

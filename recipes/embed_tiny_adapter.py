@@ -7,7 +7,7 @@ step; otherwise they are kept as they are. The items are BIG-bench arithmetic an
     python recipes/embed_tiny_adapter.py --adapter demo-output/adapter
 
 Run it from the root of a checkout after `make demo`; it takes about a minute. It prints the size, and how many answers
-differ in each format. `tests/inference/test_tiny_adapter.py` tests what it wrote.
+differ in each format. `tests/inference/test_loading.py` tests what it wrote.
 """
 
 from __future__ import annotations

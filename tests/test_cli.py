@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import importlib.util
 import json
 
 import pytest
@@ -10,9 +11,9 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc import cli, commands
+from peft_igc import cli
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.sft import demo
+from peft_igc.inference import evaluation
 
 
 def small_base():
@@ -63,7 +64,7 @@ def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
     assert all(repr(text) in shown for text in made)
 
 
-def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
+def test_profile_prints_how_a_tokenizer_splits_numbers_and_where_anchor_rules_hold(base, capsys):
     assert cli.main(["profile", base]) == 0
     shown = capsys.readouterr().out
     for part in (base, "numeric tokens            1: 10", "single digits", "interface                 tokens"):
@@ -72,9 +73,6 @@ def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["tokenizer"], found["family"], found["interface"]) == (base, "single digits", "tokens")
     assert found["numeric_tokens"] == {"1": 10}
-
-
-def test_profile_shows_where_anchor_rules_hold(capsys):
     assert cli.main(["profile", "tiny", "--anchors", "=", "answer is"]) == 0
     shown = capsys.readouterr().out
     for part in ("'='; tokens that end in it: 7", "tokens that contain it and continue: 2", "'answer is'; tokens"):
@@ -92,28 +90,29 @@ def refused(capsys, *arguments):
     return lines[0]
 
 
-@pytest.mark.parametrize("command", ["eval", "audit"])
-def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
+def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text('{"prompt": "1 + 1 =", "target": "2"}\n{"prompt": "Hello", "target": null}\n')
-    given = [command, "--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
-    line = refused(capsys, *given)
-    assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
-    assert "Leave the row out" in line
-    assert "`peft-igc calibrate`" in line
+    given = ["--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
+    for command in ("eval", "audit"):
+        line = refused(capsys, command, *given)
+        assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
+        assert "Leave the row out" in line
+        assert "`peft-igc calibrate`" in line
 
 
-def test_a_missing_adapter_folder_is_named_before_the_base_is_loaded(capsys, data, tmp_path):
-    line = refused(
-        capsys, "eval", "--base", "no-such", "--adapter", "nowhere", "--data", data, "--output", str(tmp_path / "r")
-    )
+def test_what_is_missing_is_named_before_the_base_is_loaded(capsys, data, tmp_path, monkeypatch):
+    given = ["eval", "--base", "no-such", "--adapter", "nowhere", "--data", data, "--output"]
+    line = refused(capsys, *given, str(tmp_path / "r"))
     assert line.startswith("peft-igc: error: The adapter folder `nowhere` does not exist.")
-
-
-def test_a_missing_output_folder_is_named_first(capsys, tmp_path):
-    line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path / "no" / "r.json"))
-    assert "of `--output" in line
-    assert "does not exist. Make it first." in line
+    line = refused(capsys, *given, str(tmp_path / "no" / "r.json"))
+    assert line.endswith("r.json` does not exist. Make it first.")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*given, "x", "--batch-size", "0"])
+    assert "--batch-size: '0' is not an integer of at least 1" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trl" else object())
+    line = refused(capsys, "demo", "--output", str(tmp_path))
+    assert "`trl` is not installed. Run `pip install 'peft-igc[train]'`" in line
 
 
 def test_a_tokenizer_without_chat_template_is_asked_as_a_completion_model(capsys, adapter, data, tmp_path):
@@ -127,30 +126,11 @@ def test_a_tokenizer_without_chat_template_is_asked_as_a_completion_model(capsys
     assert cli.main(["trace", "--base", folder, "--adapter", adapter, "1+1=", "--raw", "--max-new-tokens", "1"]) == 0
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
-def test_sizes_below_one_are_refused_by_name(capsys, number):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["eval", "--base", "tiny", "--data", "x", "--output", "y", "--batch-size", number])
-    assert end.value.code == 2
-    assert f"--batch-size: '{number}' is not an integer of at least 1" in capsys.readouterr().err
-
-
-def test_a_missing_training_package_names_the_extra(capsys, monkeypatch, tmp_path):
-    import importlib.util
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trl" else object())
-    assert "`trl` is not installed. Run `pip install 'peft-igc[train]'`" in refused(
-        capsys, "demo", "--output", str(tmp_path)
-    )
-
-
 def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     """A ValueError out of another package is no message for users."""
 
     def broken(*args, **kwargs):
         torch.zeros(2).view(3, 3)
-
-    from peft_igc.inference import evaluation
 
     monkeypatch.setattr(evaluation, "trace", broken)
     with pytest.raises(RuntimeError):
@@ -158,15 +138,6 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
         cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
-
-
-def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "run_demo", interrupt)
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
 # ---------------------------------------------------------------------------------------------- annotate
@@ -209,13 +180,6 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     assert not [path for path in tmp_path.iterdir() if "made" in path.name]
 
 
-def test_progress_of_a_short_run_without_a_terminal_writes_nothing(capsys):
-    update = commands._progress()
-    for done in (1, 2):
-        update(done, 2)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("suffix", ["jsonl.gz", "csv"])
 def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, capsys, suffix):
     items = [{"prompt": f"What is {a} plus 1?", "target": str(a + 1), "group": "g"} for a in range(25)]
@@ -238,14 +202,13 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     assert {name: statuses.count(name) for name in set(statuses)} == report["steps"]
     wrong = [{name: one[name] for name in ("prompt", "target", "answer")} for one in found if not one["right"]]
     assert report["mistakes"] == wrong[:20]
-    shown = capsys.readouterr().out
-    assert "Steps by status: " in shown
-    assert f"Written: `{output}`, `{lines}`" in shown
+    shown = capsys.readouterr()
+    assert "Steps by status: " in shown.out
+    assert f"Written: `{output}`, `{lines}`" in shown.out
+    assert "it/s" not in shown.err  # no progress of a short run where there is no terminal
 
 
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):
-    from peft_igc.inference import evaluation
-
     seen = []
     monkeypatch.setattr(evaluation, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
     given = ["trace", "--base", base, "--adapter", adapter, "1+1", "--dtype", "bfloat16", "--device", "meta"]

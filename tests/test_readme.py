@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 from tiny_training import WARNINGS
 
+from peft_igc.cli import build_parser
 from peft_igc.engines.vllm.checks import Setting
 from peft_igc.numbers.calculator import OPERATIONS
+from peft_igc.sft import run as sft
 from peft_igc.tuner.saving.companions import NESTED
 
 
@@ -92,11 +94,7 @@ def section(text: str, heading: str) -> str:
 
 
 def resolved(dotted: str) -> Any:
-    """The object with a dotted name such as `peft_igc.trainer.IGCTrainer`.
-
-    Raises:
-        ImportError, AttributeError: There is no such module or name.
-    """
+    """The object with a dotted name such as `peft_igc.trainer.IGCTrainer`; an error if there is none."""
     head, *rest = dotted.split(".")
     found = importlib.import_module(head)
     for at, name in enumerate(rest, start=1):
@@ -129,11 +127,7 @@ def _parse_only(run: Any, arguments: list[str], monkeypatch: pytest.MonkeyPatch)
 
 
 def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails for a line whose program, subcommand, option, module or file does not exist.
-
-    Raises:
-        AssertionError, ImportError, ValueError, SystemExit: So it is.
-    """
+    """Fails for a line whose program, subcommand, option, module or file does not exist."""
     # Documentation writes options out: without this argparse (Python 3.11) would take `--anch` for `--anchors`.
     monkeypatch.setattr(argparse.ArgumentParser, "_get_option_tuples", lambda self, text: [])
     words = shlex.split(line, comments=True)
@@ -150,7 +144,9 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif program == "pip":
         _check_pip(line, arguments)
     elif program == "peft-igc":
-        _check_own_program(arguments)
+        build_parser().parse_args(arguments)
+        if arguments[0] == "sft":  # all of whose arguments are TRL's to parse
+            sft.parse(arguments[1:])
     elif program == "python" and arguments[:2] == ["-m", "pytest"]:
         assert any((ROOT / word).exists() for word in arguments[2:]), f"`{line}` names no tests."
     elif program == "python" and arguments[0] == "-m":
@@ -181,16 +177,6 @@ def _check_pip(line: str, arguments: list[str]) -> None:
             assert set(named[1].split(",")) <= set(extras), line
     if "-c" in arguments:
         assert (ROOT / arguments[arguments.index("-c") + 1]).is_file(), line
-
-
-def _check_own_program(arguments: list[str]) -> None:
-    """`peft-igc`; all arguments of `sft` are TRL's to parse."""
-    from peft_igc.cli import build_parser
-    from peft_igc.sft.run import parse
-
-    build_parser().parse_args(arguments)
-    if arguments[0] == "sft":
-        parse(arguments[1:])
 
 
 NESTED_WARNINGS = [f"ignore:{message}" for message in NESTED]  # where a LoRA goes around a calculator
@@ -225,12 +211,8 @@ def test_the_generated_parts_of_pages_are_current():
 
 
 # ------------------------------------------------------------------------------------------------------- code blocks
-@with_code
-def test_code_blocks_are_of_a_language_that_is_tested(page):
-    assert {language for language, _ in blocks(text_of(page))} <= LANGUAGES
-
-
-def test_blocks_are_found_on_every_kind_of_page():
+def test_blocks_are_found_on_every_kind_of_page_and_are_of_a_language_that_is_tested():
+    assert {language for page in WITH_CODE for language, _ in blocks(text_of(page))} == LANGUAGES
     python = {name_of(page) for page in WITH_CODE if any(kind == "python" for kind, _ in blocks(text_of(page)))}
     assert {"README.md", "docs/training.md", "docs/tokenizers.md"} <= python
     assert len(LINES) >= 40
@@ -263,8 +245,6 @@ def test_a_shell_line_is_understood(line, monkeypatch):
 
 
 def test_the_readme_has_every_command():
-    from peft_igc.cli import build_parser
-
     (commands,) = (action for action in build_parser()._actions if action.metavar == "COMMAND")
     part = section(README, "## Command line")
     assert {line.split()[1] for line in shell_lines(part)} == set(commands.choices)
@@ -273,8 +253,6 @@ def test_the_readme_has_every_command():
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
-    from peft_igc.sft import run as sft
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sft, "has_default", lambda: False)
     (line,) = (line for line in shell_lines(text_of("docs/training.md")) if line.endswith("--output_dir build/sft"))
@@ -285,33 +263,24 @@ def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
 
 
 # --------------------------------------------------------------------------------------------------- links and names
-@pytest.mark.parametrize(
-    ("page", "target"), [pytest.param(p, t, id=f"{name_of(p)}: {t}") for p in PAGES for t in links(text_of(p))]
-)
-def test_a_link_leads_somewhere(page, target):
-    path, _, heading = target.partition("#")
-    found = page.parent / path if path else page
-    assert found.exists(), f"`{name_of(page)}` links to `{target}`, which does not exist."
-    if heading:
-        assert heading in headings(found.read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_modules_and_names_exist(page):
-    named = re.findall(r"\b(?:peft_igc|benchmarks)(?:\.\w+)+", text_of(page))
+def test_a_page_names_and_links_only_what_is_there(page):
+    text = text_of(page)
+    for target in links(text):
+        path, _, heading = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), f"`{name_of(page)}` links to `{target}`, which does not exist."
+        assert not heading or heading in headings(found.read_text(encoding="utf-8")), target
+    named = re.findall(r"\b(?:peft_igc|benchmarks)(?:\.\w+)+", text)
     for dotted in {name for name in named if not PLACEHOLDER.search(name) and not name.endswith((".egg", ".md"))}:
         resolved(dotted)  # raises
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_paths_exist(page):
-    text = text_of(page)
     paths = re.findall(r"`((?:peft_igc|benchmarks|recipes|tests|docs|\.ci)/[^`\s]*)`", text)
     rooms = "|".join(path.parent.name for path in (ROOT / "peft_igc").glob("*/__init__.py"))
     paths += [f"peft_igc/{path}" for path in re.findall(rf"`((?:{rooms})/\w[^`\s]*)`", text)]
     for path in paths:
         if not PLACEHOLDER.search(path):
             assert any(ROOT.glob(path.rstrip("/"))), f"`{name_of(page)}` names `{path}`, which does not exist."
+    assert not re.search(r"/(home|tmp|work|root)/", prose(text))  # of one machine
 
 
 def test_every_page_of_documentation_is_linked_from_the_readme():
@@ -327,9 +296,3 @@ def test_the_table_of_questions_names_the_places():
     for question, path, name in rows:
         source = (ROOT / path).read_text(encoding="utf-8")
         assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), question
-
-
-# ----------------------------------------------------------------------------------------------------------- changes
-def test_no_page_has_words_of_one_machine():
-    for page in PAGES:
-        assert not re.search(r"/(home|tmp|work|root)/", prose(text_of(page))), name_of(page)

@@ -23,27 +23,26 @@ from typing import Any
 from unittest import mock
 
 import torch
-import yaml
 
 from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
 from benchmarks.common.measuring import facts
+from benchmarks.common.trainings import trained
 from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
-from peft_igc.calibration.run import choose_confidence
+from peft_igc.calibration.calibrate import choose_confidence
 from peft_igc.data.wording import handwritten, wording
 from peft_igc.demo.sets import data_folder, generated_sets, measured_items, texts_of_authors
 from peft_igc.inference.loading import load_adapter, load_base
-from peft_igc.sft.run import main as train
-from peft_igc.sft.run import parse
 from peft_igc.trainer.precision import in_bf16
 
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 MOST_WRONG = 0.003
 UNREAD = [f"{name}_plain_requests" for name in ("third", "sixth", "seventh", "eighth")]
 READ = ["plain_requests", *(f"{name}_plain_requests" for name in ("new", "fourth", "fifth"))]
 MENTIONS = ["mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"]
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
+ONE_STEP = {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
+READING_ALONE = {"igc_writing": ONE_STEP, "igc_demonstration": None, "use_cpu": DEVICE == "cpu"}
 SHORT = {"igc_generated_rows": 30000, "max_steps": 1000}  # of the comparison, each with one seed
 TEMPLATES = {"by_hand": 0.0, "none": 0.21, "unsupported": 0.19, "contexts": 0.65}
 # By name: the recipe, the settings that differ, and how many authors are trained (None: all).
@@ -81,19 +80,6 @@ def trained_authors(number: int | None) -> Iterator[None]:
         texts = tuple(one for one in texts if one in chosen)
     with mock.patch.object(wording, "texts_by", lambda part: texts if part == "trained" else texts_by(part)):
         yield
-
-
-def command_line(recipe: str, changes: Mapping[str, Any], folder: Path) -> list[str]:
-    """The arguments of `peft-igc sft` of a run."""
-    given = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text(encoding="utf-8"))
-    given |= {name: value for name, value in changes.items() if name != "igc_generated_mixture"}
-    given["igc_generated_mixture"] = given["igc_generated_mixture"] | changes.get("igc_generated_mixture", {})
-    given["igc_writing"] |= {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
-    given |= {"output_dir": str(folder), "use_cpu": DEVICE == "cpu"}
-    del given["igc_demonstration"]
-    path = folder.with_suffix(".yaml")
-    path.write_text(yaml.safe_dump(given), encoding="utf-8")
-    return ["--config", str(path)]
 
 
 def sets() -> dict[str, list[dict[str, Any]]]:
@@ -138,10 +124,8 @@ def run(name: str, output: Path) -> None:
     """Trains and measures one run, and writes its JSON and its adapter."""
     recipe, changes, number = RUNS[name]
     with trained_authors(number):
-        trainer = train(parse(command_line(recipe, changes, output / name)))
-    model = trainer.accelerator.unwrap_model(trainer.model).eval()
-    settings = {"recipe": recipe, "changes": changes, "authors": number}
-    write(name, {**facts(), **settings, **measured(model, trainer.processing_class)}, output)
+        model, tokenizer, told = trained(recipe, READING_ALONE | changes, output / name)
+    write(name, {**facts(), **told, "changes": changes, "authors": number, **measured(model, tokenizer)}, output)
 
 
 def write(name: str, found: Mapping[str, Any], output: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from benchmarks.common.measuring import command, facts, write
-from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
+from peft_igc.calibration.calibrate import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.files import write_rows
 from peft_igc.data.functions import answer_rows, function_rows, list_rows

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from safetensors import safe_open
 from benchmarks.accuracy.gsm8k_measures import copied_answers, given_solutions, own_solutions
 from benchmarks.accuracy.gsm8k_sites import ROUNDING, Sites, read_sites, train_sites
 from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.trainings import RECIPES, trained
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows, write_rows
@@ -51,11 +53,11 @@ from peft_igc.tuner.saving.companions import LOW_RANK
 from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"
+RECIPE = "smollm2_135m_gsm8k"
 CALCULATOR = Path("demo-smollm2/adapter")  # of `make demo-smollm2`
 KINDS = ("igc+lora", "lora")
 GENERATED_DIGITS = 10
-PARTS = ("given", "copied", "own")
+BATCH = 64  # texts
 
 
 # ------------------------------------------------------------------------------------------ data
@@ -82,8 +84,8 @@ def split(
 
 
 def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict[str, Any]:
-    """Writes `train.jsonl` with operand columns, `held_out.jsonl` as it is, and unless it is there `calculator`, with
-    which training begins; returns the report of the conversion."""
+    """Writes `train.jsonl` with operand columns, `held_out.jsonl` as it is, and `calculator`, with which training
+    begins; returns the reports of the conversion and of both trainings."""
     lines = arguments.data.read_text(encoding="utf-8").strip().split("\n")
     train, held = split(lines, arguments.held_out, arguments.rows, arguments.seen)
     config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)], **ROUNDING)
@@ -96,38 +98,37 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     write_rows(folder / "held_out.jsonl", held)
     record = converted.report.as_dict()
     print(record, flush=True)
-    made, told = folder / "calculator", folder / "calculator.json"
-    sizes = {"sites": arguments.sites, "steps": arguments.site_steps, "layer": arguments.layer}
-    settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
-    settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
-    if not told.is_file():
-        where = {"base": arguments.base, "rows": converted.rows, "device": arguments.device}
-        trained = train_sites(calculator=arguments.calculator, output=made, settings=Sites(**sizes), **where)
-        reading = read_sites(folder=made, steps=arguments.reading_steps, **where)
-        record_of = {"writing": trained, "reading": reading}
-        told.write_text(json.dumps({"settings": settings, "record": record_of}) + "\n", encoding="utf-8")
-    known = json.loads(told.read_text(encoding="utf-8"))
-    if known["settings"] != settings:
-        raise ValueError(f"`{made}` was made with {known['settings']}. Delete `{told}`, or name another folder.")
-    return record | {"calculator": known["record"]}
+    where = {"base": arguments.base, "rows": converted.rows, "device": arguments.device}
+    sizes = Sites(sites=arguments.sites, steps=arguments.site_steps, layer=arguments.layer)
+    made = folder / "calculator"
+    writing = train_sites(calculator=arguments.calculator, output=made, settings=sizes, **where)
+    reading = read_sites(folder=made, steps=arguments.reading_steps, **where)
+    return record | {"calculator": {"writing": writing, "reading": reading}}
 
 
 # ------------------------------------------------------------------------------------------ training
-def settings_of(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, seed: int) -> dict[str, Any]:
-    """The recipe for a kind of adapter, with this run's paths, seed and rank."""
-    recipe: dict[str, Any] = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
-    recipe |= {"model_name_or_path": str(arguments.base), "dataset_name": str(data), "output_dir": str(folder)}
-    on_cpu = torch.device(arguments.device).type == "cpu"
-    recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0}
-    recipe |= {"use_cpu": on_cpu, "bf16": in_bf16(arguments.device)}
-    recipe |= {"igc_init_from": str(data.parent / "calculator")}
-    recipe |= dict(arguments.set or [])
+def train(kind: str, arguments: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
+    """Trains one adapter by the recipe, with this run's paths, seed and rank."""
+    data, place = folder / "data", folder / f"{kind}-{seed}"
+    changes: dict[str, Any] = {"model_name_or_path": str(arguments.base), "dataset_name": str(data / "train.jsonl")}
+    changes |= {"seed": seed, "num_train_epochs": arguments.epochs, "bf16": in_bf16(arguments.device)}
+    changes |= {"use_cpu": torch.device(arguments.device).type == "cpu", "igc_adapter": kind, "igc_held_out": None}
     if kind == "lora":
-        recipe = {key: value for key, value in recipe.items() if not key.startswith("igc_") or key == "igc_adapter"}
-        joint = folder.parent / f"{KINDS[0]}-{seed}"
-        recipe["lora_r"] = equal_rank(joint, recipe["lora_r"])
-        recipe["lora_alpha"] = recipe["lora_r"] * 2
-    return recipe
+        joint = folder / f"{KINDS[0]}-{seed}"
+        recipe: dict[str, Any] = yaml.safe_load((RECIPES / f"{RECIPE}.yaml").read_text(encoding="utf-8"))
+        rank = equal_rank(joint, recipe["lora_r"])
+        of_calculator = [name for name in recipe if name.startswith("igc_") and name != "igc_adapter"]
+        changes |= {"lora_r": rank, "lora_alpha": 2 * rank, **dict.fromkeys(of_calculator)}
+    else:
+        changes |= {"igc_init_from": str(data / "calculator"), "igc_held_out": 0}
+    *_, found = trained(RECIPE, changes, place)
+    if kind == KINDS[0] and arguments.again_steps:  # beside its LoRA, which stays as it is
+        rows = read_rows(data / "train.jsonl", wanted="with operand columns")
+        sizes = Sites(sites=arguments.sites, steps=arguments.again_steps, seed=seed)
+        again = train_sites(arguments.base, place, rows, place, sizes, arguments.device)
+        found["writing_again"] = again
+    count = parameters_in(place) + (parameters_in(place / LOW_RANK) if kind == KINDS[0] else 0)
+    return found | {"parameters": count}
 
 
 def parameters_in(folder: Path) -> int:
@@ -142,93 +143,33 @@ def equal_rank(joint: Path, rank: int) -> int:
     return round(rank * (lora + parameters_in(joint)) / lora)
 
 
-def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, seed: int) -> dict[str, Any]:
-    """Trains one adapter, unless its folder has it already."""
-    from peft_igc.sft import run as sft  # TRL takes seconds to import
-
-    settings = settings_of(kind, arguments, data, folder, seed)
-    record = folder / "training.json"
-    if record.is_file():  # trained by an earlier run
-        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            path = Path(scratch) / "run.yaml"
-            path.write_text(yaml.safe_dump(settings), encoding="utf-8")
-            start = time.perf_counter()
-            trainer = sft.main(sft.parse(["--config", str(path)]))
-        trained = time.perf_counter() - start
-        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-        read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]
-        found = {"seconds": round(trained, 1), "steps": trainer.state.global_step}
-        found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
-        record.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    if kind == KINDS[0] and arguments.again_steps and "writing_again" not in found:
-        found["writing_again"] = _write_again(arguments, data, folder, seed)
-        record.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    paths = ("model_name_or_path", "output_dir", "dataset_name", "igc_init_from")
-    shown = {key: value for key, value in settings.items() if key not in paths}
-    count = parameters_in(folder) + (parameters_in(folder / LOW_RANK) if kind == KINDS[0] else 0)
-    return found | {"parameters": count, "settings": shown}
-
-
-def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: int) -> dict[str, Any]:
-    """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
-    rows = read_rows(data, wanted="with operand columns")
-    where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = Sites(sites=arguments.sites, steps=arguments.again_steps, seed=seed)
-    return train_sites(**where, settings=sizes, device=arguments.device)
-
-
 def measure(arguments: argparse.Namespace) -> None:
     """Trains and measures all seeds and kinds; results are written after each part."""
     dtype = "bfloat16" if in_bf16(arguments.device) else "float32"
-    results: dict[str, Any] = {**facts(), "settings": _plain(arguments), "runs": {}}
+    paths = ("base", "calculator", "data", "output", "keep")
+    settings = {key: value for key, value in vars(arguments).items() if key not in paths}
+    results: dict[str, Any] = {**facts(), "settings": settings | {"base": Path(arguments.base).name}, "runs": {}}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
-        _, tokenizer = load_base(arguments.base)
-        results["conversion"] = prepare(arguments, tokenizer, folder / "data")
-        _say_and_write("prepared", {}, results, arguments.output)
+        results["conversion"] = prepare(arguments, load_base(arguments.base)[1], folder / "data")
         held = read_rows(folder / "data" / "held_out.jsonl", wanted="with a solution")
-        for seed in arguments.seeds:
-            for kind in arguments.kinds:
-                place = folder / f"{kind}-{seed}"
-                found = results["runs"][f"{kind}, seed {seed}"] = {}
-                found["training"] = train(kind, arguments, folder / "data" / "train.jsonl", place, seed)
-                base, tokenizer = load_base(arguments.base, dtype)
-                model = load_adapter(base.to(arguments.device), place).to(arguments.device)
-                parts: dict[str, Any] = {
-                    "given": lambda m, t: given_solutions(m, t, held[: arguments.given], arguments.batch_size),
-                    "copied": lambda m, t: copied_answers(m, t, held[: arguments.given], arguments.batch_size),
-                    "own": lambda m, t: own_solutions(m, t, held, arguments.batch_size, arguments.longest),
-                }
-                for part in (one for one in parts if one in arguments.parts):
-                    start = time.perf_counter()
-                    found[part] = parts[part](model, tokenizer)
-                    found[part]["seconds"] = round(time.perf_counter() - start, 1)
-                    _say_and_write(f"{kind}, seed {seed}, {part}", found[part], results, arguments.output)
-
-
-def _say_and_write(what: str, found: dict[str, Any], results: dict[str, Any], output: Path) -> None:
-    """Prints what was measured last, and writes everything that was measured until now."""
-    print(what, json.dumps({key: value for key, value in found.items() if key != "examples"}), flush=True)
-    write(output, results)
-
-
-def _plain(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings without paths of this machine."""
-    left_out = ("base", "calculator", "data", "output", "keep", "set")
-    return {key: value for key, value in vars(arguments).items() if key not in left_out} | {
-        "base": Path(str(arguments.base)).name,
-        "set": dict(arguments.set or []),
-    }
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """`NAME=VALUE` of an argument of `peft-igc sft`."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, yaml.safe_load(value)
+        given = held[: arguments.given]
+        for seed, kind in itertools.product(arguments.seeds, KINDS):
+            found = results["runs"][f"{kind}, seed {seed}"] = {}
+            found["training"] = train(kind, arguments, folder, seed)
+            base, tokenizer = load_base(arguments.base, dtype)
+            model = load_adapter(base.to(arguments.device), folder / f"{kind}-{seed}").to(arguments.device)
+            parts: dict[str, Callable[[], dict[str, Any]]] = {
+                "given": lambda m=model, t=tokenizer: given_solutions(m, t, given, BATCH),
+                "copied": lambda m=model, t=tokenizer: copied_answers(m, t, given, BATCH),
+                "own": lambda m=model, t=tokenizer: own_solutions(m, t, held, BATCH, arguments.longest),
+            }
+            for part, measured in parts.items():
+                start = time.perf_counter()
+                found[part] = measured() | {"seconds": round(time.perf_counter() - start, 1)}
+                told = {key: value for key, value in found[part].items() if key != "examples"}
+                print(f"{kind}, seed {seed}, {part}", told, flush=True)
+                write(arguments.output, results)
 
 
 def main() -> None:
@@ -248,14 +189,11 @@ def main() -> None:
     add("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
     add("--again-steps", type=int, default=600, metavar="N", help="of the writing, after the joint run")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
-    add("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
-    add("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
     add("--seeds", type=int, nargs="*", default=[0], metavar="N", help="(none: prepare only)")
     add("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     add("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")
-    add("--batch-size", type=int, default=64, metavar="N", help="texts (default: %(default)s)")
-    add("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
-    add("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")
+    add("--epochs", type=float, default=1.0, metavar="N", help="of the joint training (default: %(default)s)")
+    add("--keep", type=Path, metavar="DIR", help="keep rows and adapters there")
     measure(parser.parse_args())
 
 

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets
 from benchmarks.common.measuring import command, facts, write
-from peft_igc.calibration.prompt_readings import read_results
+from peft_igc.calibration.calibrate import read_results
 from peft_igc.demo.sets import judge
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.mappings import decisions

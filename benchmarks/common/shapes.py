@@ -1,4 +1,4 @@
-"""Models of three shapes, alone and with adapters, on one set of weights; and what their adapters hold in memory.
+"""Models of three shapes, alone and with adapters, on one set of weights.
 
 In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
 its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
@@ -144,8 +144,7 @@ def subjects(base: Any, tokenizer: Any, seed: int) -> list[Subject]:
     if base.config.hidden_size > WIDTH:
         configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
     made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
-    wanted = adapter_memory(made[1].model, base)["parameters"]
-    rank = lora_rank(base, wanted)
+    rank = lora_rank(base, made[1].model.num_parameters(only_trainable=True))
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     made.insert(1, Subject(LORA, get_peft_model(twin(base), lora), False))
     for subject in made:
@@ -173,20 +172,3 @@ def lora_rank(base: Any, parameters: int) -> int:
     head = base.get_output_embeddings()
     layers = [m for m in base.modules() if isinstance(m, nn.Linear) and m is not head]
     return max(1, round(parameters / sum(m.in_features + m.out_features for m in layers)))
-
-
-def adapter_memory(model: Any, base: Any) -> dict[str, int]:
-    """What a method holds beside the base's own tensors, counted from its modules.
-
-    Returns:
-        `parameters`, a number; `bytes` of parameters and buffers; `largest`, the elements of the largest of them.
-    """
-    own = {x.untyped_storage().data_ptr() for x in (*base.parameters(), *base.buffers())}
-    parameters = {x.data_ptr(): x for x in model.parameters() if x.untyped_storage().data_ptr() not in own}
-    buffers = {x.data_ptr(): x for x in model.buffers() if x.untyped_storage().data_ptr() not in own}
-    held = [*parameters.values(), *buffers.values()]
-    return {
-        "parameters": sum(x.numel() for x in parameters.values()),
-        "bytes": sum(x.nbytes for x in (*parameters.values(), *buffers.values())),
-        "largest": max((x.numel() for x in held), default=0),
-    }

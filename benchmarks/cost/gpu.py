@@ -1,50 +1,33 @@
-"""What IGC costs on a GPU: decoding, prefill and the reading, beside the base and LoRA of equal size.
+"""What IGC costs on a GPU: decoding and prefill, compared with the base and a LoRA of equal size.
 
 Models of one shape on one set of weights. A KV cache of random keys and values replaces a text of each length, and
 the adapters have read all of it; so no time goes into prefills of long texts, and every method has the same tensors.
-What is compared takes turns. `base_again` is the base once more and shows the noise.
+What is compared takes turns.
 
 Parts:
 
 * `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or after a step with a
   `result`, as a CUDA graph on a static cache; without a GPU the same pass is eager. Each token is read on the host, as
-  every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's; `_unasked`
-  does without it.
-* `prefill`: a prompt of 1,024 tokens without an anchor, with one after words (`plain`), and with one after a
-  calculation; the differences to the base in milliseconds, and the kernels that a pass starts.
+  every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's. Before
+  anything is timed, the logits of a graph are compared with those of an eager pass.
+* `prefill`: a prompt without an anchor, with one after words, and with one after a calculation.
 
-Before anything is timed, the logits of a graph are compared with those of an eager pass.
-
-    python -m benchmarks.cost.gpu --output benchmarks/results/gpu.json
+    python -m benchmarks.cost.gpu --output build/gpu.json
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import itertools
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from torch.profiler import ProfilerActivity, profile
 from transformers import StaticCache
 
 from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
-from benchmarks.common.shapes import (
-    DEMO_SIZES,
-    LARGEST,
-    SHAPES,
-    RandomConfig,
-    adapter_memory,
-    lora_rank,
-    made_base,
-    missing,
-    twin,
-)
+from benchmarks.common.shapes import LARGEST, SHAPES, RandomConfig, lora_rank, made_base, missing, twin
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Status
 from peft_igc.text.results.row import Row
@@ -53,28 +36,12 @@ from peft_igc.tuner.state.text_state import Steps
 from peft_igc.tuner.state.told import begun
 
 
-BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
-SMALL, UNASKED = "igc_tokens_128", "igc_tokens_128_unasked"
+BASE, LORA, IGC = "base", "lora", "igc_tokens"
 SILENT, RESULT = STATES = ("silent", "result")
-PROMPT = 1024
 TOKENS = 16  # decoded in a repetition
 TOKEN = 1406  # the word " and" of the embedded vocabulary
 CALCULATION = " 12 + 5 ="
-
-
-@dataclass
-class Method:
-    """A model and what its adapter adds."""
-
-    name: str
-    model: Any
-    reads: bool = False
-    memory: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def inner(self) -> Any:
-        """The causal LM, without PEFT around it."""
-        return self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
+ENDS = ("", " and so on =", CALCULATION)  # of a prompt
 
 
 def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
@@ -118,26 +85,14 @@ def told_to(states: Any) -> list[torch.Tensor]:
     return [] if told is None else [told.active, *told.arguments]
 
 
-def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
+def made_methods(base: Any, tokenizer: Any) -> dict[str, Any]:
     """The base, and adapters with random weights on copies of it that share its tensors."""
     width = min(512, base.config.hidden_size)
-    sizes: dict[str, dict[str, Any]] = {
-        IGC: {"interface": "tokens", "reading_dim": width},
-        SMALL: {"interface": "tokens", **DEMO_SIZES},
-        HIDDEN: {"interface": "hidden", "reading_dim": width, "writing_dim": width},
-    }
-    made = {BASE: Method(BASE, base), AGAIN: Method(AGAIN, base)}
-    for name, fields in sizes.items():
-        config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], **fields)
-        model = get_peft_model(twin(base), config)
-        made[name] = Method(name, model, True, adapter_memory(model, base))
-    rank = lora_rank(base, made[IGC].memory["parameters"])
-    model = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-    made[UNASKED] = Method(UNASKED, made[SMALL].model, True, made[SMALL].memory)
-    made[LORA] = Method(LORA, model, memory=adapter_memory(model, base))
-    for method in made.values():
-        method.model.eval().requires_grad_(False)
-    return [made[name] for name in names]
+    config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], interface="tokens", reading_dim=width)
+    igc = get_peft_model(twin(base), config)
+    rank = lora_rank(base, igc.num_parameters(only_trainable=True))
+    lora = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    return {name: one.eval().requires_grad_(False) for name, one in ((BASE, base), (LORA, lora), (IGC, igc))}
 
 
 def shared_copy(cache: Any) -> Any:
@@ -155,16 +110,18 @@ class Decoding:
     """Decodes `TOKENS` tokens after a text in a cache, again and again.
 
     Args:
-        method: the model.
+        model: with or without an adapter.
         cache: of the text.
         state: `SILENT` or `RESULT`.
         captured: whether the pass is recorded as a CUDA graph.
         length: of the text.
     """
 
-    def __init__(self, method: Method, cache: Any, state: str, captured: bool, length: int) -> None:
-        self.method, self.cache, self.length = method, cache, length
-        self.states = read_all(method.model, cache, length, state) if method.reads else None
+    def __init__(self, model: Any, cache: Any, state: str, captured: bool, length: int) -> None:
+        self.inner = model.get_base_model() if isinstance(model, PeftModel) else model
+        self.cache, self.length = cache, length
+        reads = any(hasattr(module, "igc_config") for module in model.modules())
+        self.states = read_all(model, cache, length, state) if reads else None
         self.text = None if self.states is None else self.states.get("default")
         self.told: list[torch.Tensor] = []  # where the graph reads what continues a result
         keys = cache.layers[0].keys
@@ -185,17 +142,12 @@ class Decoding:
 
     def _step(self) -> torch.Tensor:
         """An eager pass."""
-        return self.method.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
-
-    @property
-    def _asks(self) -> bool:
-        """Whether the host says what a graph writes."""
-        return self.states is not None and not (self.graph and self.method.name == UNASKED)
+        return self.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
 
     def _choose(self) -> None:
         """Chooses the graph of the next pass."""
-        if self._asks:
-            choose_graph(self.method.inner, self.token, self.cache)
+        if self.states is not None:
+            choose_graph(self.inner, self.token, self.cache)
             for kept, new in zip(self.told, told_to(self.states), strict=False):
                 kept.copy_(new)
 
@@ -218,7 +170,7 @@ class Decoding:
 
         def replayed() -> torch.Tensor:
             self.graph.replay()
-            if self._asks:
+            if self.states is not None:
                 self.states.plan.ran = True  # as an eager pass says it
             return self.logits
 
@@ -245,141 +197,81 @@ class Decoding:
             self.step()[:, -1].argmax(-1).tolist()
 
 
-def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str) -> float:
-    """The largest difference of logits; `SystemExit` if it is more than another order of sums in bfloat16 explains.
-
-    Args:
-        found, wanted: [B, V].
-        name: of the method, for the message.
-    """
-    difference = float((found.float() - wanted.float()).abs().max())
-    if not difference <= 0.05 * float(wanted.abs().max()):
-        raise SystemExit(f"{name}: the logits differ by {difference:.2e} from those of an eager pass.")
-    return difference
-
-
-@torch.no_grad()
-def decode_cell(methods: list[Method], state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
-    """One cell: milliseconds of a token by method."""
-    base = methods[0].model
-    cuda = base.device.type == "cuda"
-    text = filled_cache(base, length, 4 * TOKENS, rows)
-    made = {m.name: Decoding(m, shared_copy(text), state, cuda, length) for m in methods}
-    checks = {}
-    if cuda:
-        for method in methods:
-            eager = Decoding(method, shared_copy(text), state, False, length)
-            checks[method.name] = check_logits(made[method.name].first(), eager.first(), method.name)
-        torch.cuda.reset_peak_memory_stats()
-    found = alternating(made, rounds)["token"]
-    mode = "graph" if cuda else "eager"
-    cell: dict[str, Any] = {"part": "decode", "mode": mode, "state": state, "length": length, "rows": rows}
-    cell |= {"milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()}}
-    cell |= {"overhead": {name: overhead(x, found[BASE]) for name, x in found.items() if name != BASE}}
-    cell |= {"logits_differ_by": checks, "peak_bytes": torch.cuda.max_memory_allocated() if cuda else None}
-    return cell
-
-
 def prompt(tokenizer: Any, end: str, rows: int, device: torch.device, length: int) -> torch.Tensor:
     """[rows, length] ids of words that end in a text."""
     ids = tokenizer(end, add_special_tokens=False)["input_ids"] if end else []
     return torch.tensor([[TOKEN] * (length - len(ids)) + ids] * rows, device=device)
 
 
-def kernels(model: Any, ids: torch.Tensor) -> int:
-    """Kernels that a pass starts; on a CPU its operators."""
-    cuda = ids.device.type == "cuda"
-    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as seen:
-        model(input_ids=ids, use_cache=True, logits_to_keep=1)
-    wanted = "LaunchKernel" if cuda else "aten::"
-    return sum(event.count for event in seen.key_averages() if wanted in event.key)
+def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str) -> None:
+    """Ends the command if logits [B, V] differ by more than another order of sums in bfloat16 explains."""
+    difference = float((found.float() - wanted.float()).abs().max())
+    if not difference <= 0.05 * float(wanted.abs().max()):
+        raise SystemExit(f"{name}: the logits differ by {difference:.2e} from those of an eager pass.")
 
 
-@torch.no_grad()
-def prefill_cell(methods: list[Method], tokenizer: Any, end: str, rows: int, rounds: int, length: int) -> Any:
-    """One cell: milliseconds of a prompt by method, and the kernels that it starts."""
-    device = methods[0].model.device
-    ids = prompt(tokenizer, end, rows, device, length)
-
-    def timed(model: Any) -> Callable[[], dict[str, float]]:
-        return lambda: {
-            "prompt": seconds(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1), device),
-        }
-
-    found = alternating({m.name: timed(m.model) for m in methods}, rounds)["prompt"]
+def told_of(found: dict[str, list[float]]) -> dict[str, Any]:
+    """Milliseconds by method, and what they are more than the base's in the same round."""
     return {
-        "part": "prefill",
-        "end": end,
-        "length": length,
-        "rows": rows,
         "milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()},
         "overhead": {name: overhead(x, found[BASE]) for name, x in found.items() if name != BASE},
-        "kernels": {m.name: kernels(m.model, ids) for m in methods},
     }
 
 
-def line(cell: dict[str, Any]) -> str:
-    """A cell as one line: the base's milliseconds, and the overheads of the others in per cent."""
-    over = ", ".join(f"{name} {100 * found['median']:+.1f}%" for name, found in cell["overhead"].items())
-    where = ", ".join(str(cell[key]) for key in ("part", "mode", "state", "end", "length", "rows") if key in cell)
-    return f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}"
+@torch.no_grad()
+def decode_cell(models: dict[str, Any], state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
+    """Milliseconds of a token by method."""
+    base = models[BASE]
+    cuda = base.device.type == "cuda"
+    text = filled_cache(base, length, 4 * TOKENS, rows)
+    made = {name: Decoding(one, shared_copy(text), state, cuda, length) for name, one in models.items()}
+    for name, model in models.items() if cuda else ():
+        eager = Decoding(model, shared_copy(text), state, False, length)
+        check_logits(made[name].first(), eager.first(), name)
+    mode = "graph" if cuda else "eager"
+    cell = {"part": "decode", "mode": mode, "state": state, "length": length, "rows": rows}
+    return cell | told_of(alternating(made, rounds)["token"])
 
 
-def left_out(length: int, rows: int, base: Any) -> str | None:
-    """Why a decoding cell is not measured; None if it is."""
-    if base.device.type != "cuda":
-        return None
-    config = base.config
-    heads = config.num_key_value_heads * (config.hidden_size // config.num_attention_heads)
-    needed = 2 * config.num_hidden_layers * heads * base.dtype.itemsize * rows * length + 2**31
-    free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return f"{needed / 2**30:.0f} GiB are needed, {free / 2**30:.0f} are free" if needed > free else None
+@torch.no_grad()
+def prefill_cell(models: dict[str, Any], ids: torch.Tensor, rounds: int) -> dict[str, Any]:
+    """Milliseconds of a prompt [B, T] by method."""
+
+    def timed(model: Any) -> Callable[[], dict[str, float]]:
+        return lambda: {"": seconds(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1), ids.device)}
+
+    found = alternating({name: timed(model) for name, model in models.items()}, rounds)[""]
+    return {"part": "prefill", "length": ids.shape[1], "rows": len(ids)} | told_of(found)
 
 
-def parsed(given: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def main() -> None:
+    """Measures all cells and writes the results after each."""
     parser = command(__doc__)
     parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192], metavar="L")
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
-    parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens of a prefill (default: %(default)s)")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8], metavar="B")
+    parser.add_argument("--prompt", type=int, default=1024, help="tokens of a prefill (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=15, help="that count (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="no cell begins after them")
-    parser.add_argument("--seed", type=int, default=0, help="of random weights (default: %(default)s)")
-    return parser.parse_args(given)
-
-
-def main(given: list[str] | None = None) -> None:
-    """Measures all cells and writes the results after each."""
-    arguments = parsed(given)
-    reason = missing(arguments.shape)
-    if reason:
+    arguments = parser.parse_args()
+    if reason := missing(arguments.shape):
         raise SystemExit(f"`--shape {arguments.shape}` cannot be measured: {reason}.")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    base, tokenizer = made_base(arguments.shape, arguments.seed, device)
+    base, tokenizer = made_base(arguments.shape, 0, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     base.config.max_position_embeddings = 2 * max(arguments.lengths)
-    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL, UNASKED])
-    settings = vars(arguments) | {"output": arguments.output.name}
-    results: dict[str, Any] = {**facts(), "settings": settings, "cells": [], "left_out": []}
-    results["memory"] = {method.name: method.memory for method in methods}
-    cells: list[tuple[dict[str, Any], Callable[[], dict[str, Any]]]] = []
+    models = made_methods(base, tokenizer)
+    results: dict[str, Any] = {**facts(), "settings": vars(arguments) | {"output": arguments.output.name}, "cells": []}
+    cells: list[Callable[[], dict[str, Any]]] = []
     for length, rows, state in itertools.product(arguments.lengths, arguments.rows, STATES):
-        more = (methods, state, length, rows, arguments.rounds)
-        cells.append(({"length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
-    for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
-        more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
-        cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
-    progress, begun = Progress(len(cells), every=0.0), time.monotonic()
-    for where, measure in cells:
-        late = time.monotonic() - begun > arguments.seconds
-        reason = "no time" if late else left_out(**where, base=base) if "length" in where else None
-        if reason:
-            results["left_out"].append({**where, "reason": reason})
-            print(f"left out: {where}: {reason}", flush=True)
-        else:
-            results["cells"].append(measure())
-            print(line(results["cells"][-1]), flush=True)
-        progress.step(str(where))
+        cells.append(lambda more=(state, length, rows): decode_cell(models, *more, arguments.rounds))
+    for end, rows in itertools.product(ENDS, arguments.rows):
+        ids = prompt(tokenizer, end, rows, base.device, arguments.prompt)
+        cells.append(lambda end=end, ids=ids: {"end": end} | prefill_cell(models, ids, arguments.rounds))
+    progress = Progress(len(cells), every=0.0)
+    for measure in cells:
+        results["cells"].append(measure())
+        cell = results["cells"][-1]
+        where = {key: value for key, value in cell.items() if key not in ("milliseconds", "overhead")}
+        over = {name: f"{100 * found['median']:+.1f}%" for name, found in cell["overhead"].items()}
+        progress.step(f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}")
         write(arguments.output, results)
 
 

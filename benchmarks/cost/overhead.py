@@ -1,22 +1,20 @@
-"""What a calculator costs at inference: prefill, first token, decoding and memory, compared with the base and LoRA.
+"""What a calculator costs at inference: prefill, first token and decoding, compared with the base and LoRA.
 
 All methods share one set of weights in one process and take turns, round by round (see `measuring`). Two texts: one
 that asks for a calculation, which is read, calculated and written at every following token, and one without one. The
 first is in symbols: rules know what it says, and the network whether it is asked, which a random reading can be made
 to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes:
 `tiny` is the embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading
-is forced; LoRA has as many parameters. With `--adapters`, trained adapters of a real model are timed on the pass over
-four prompts.
+is forced; LoRA has as many parameters. A folder is a real model with trained adapters.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
-    python -m benchmarks.cost.overhead --base .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
+    python -m benchmarks.cost.overhead --shapes .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
         --output build/first_token.json
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,15 +24,13 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary
-from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, adapter_memory, made_base, missing, subjects
-from peft_igc.calibration.prompt_readings import read_results
+from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
+from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, made_base, missing, subjects, twin
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.calculator import Status
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.call import observing
-from peft_igc.tuner.hooks import active_config
 from peft_igc.tuner.steps import Step
 
 
@@ -42,11 +38,6 @@ CALCULATION, PLAIN = "calculation", "plain"
 TEXTS = {CALCULATION: "What is 58 * 36?", PLAIN: "What is the name of it?"}
 OPERATIONS = {CALCULATION: "*", PLAIN: None}
 FILLER = "The house was old and it stood in a green garden near the river. "
-ASKED = ("What is 5817 times 364?", "Please add 48213 and 977 for me.")
-SILENT = (
-    "Name three rivers in Europe, one per line, please.",
-    "I was born in 1987 and moved to Oslo in 2004. Write a short text about that year.",
-)
 
 
 def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
@@ -143,12 +134,17 @@ def cell_of(made: list[Subject], tokenizer: Any, kind: str, batch: int, length: 
 
 
 def measure_shape(shape: str, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Everything about one shape, after each cell."""
+    """Everything about one shape, or about the base in a folder and its trained adapters, after each cell."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    base, tokenizer = made_base(shape, arguments.seed, device)
-    made = subjects(base, tokenizer, arguments.seed)
-    memory = {subject.method: adapter_memory(subject.model, base) for subject in made}
-    entry: dict[str, Any] = {"parameters": base.num_parameters(), "memory": memory, "cells": []}
+    if shape in SHAPES:
+        base, tokenizer = made_base(shape, arguments.seed, device)
+        made = subjects(base, tokenizer, arguments.seed)
+    else:
+        base, tokenizer = load_base(shape, "bfloat16" if in_bf16(device) else "float32")
+        base = base.to(device).eval().requires_grad_(False)
+        adapters = {one.name: load_adapter(twin(base), one).to(device).eval() for one in arguments.adapters}
+        made = [Subject(name, model, False) for name, model in ({BASE: base} | adapters).items()]
+    entry: dict[str, Any] = {"parameters": base.num_parameters(), "cells": []}
     cells = list(itertools.product(arguments.batches, arguments.prompts, TEXTS))
     progress = Progress(len(cells), every=0.0)
     for batch, length, kind in cells:
@@ -159,66 +155,29 @@ def measure_shape(shape: str, arguments: argparse.Namespace) -> Iterator[dict[st
         yield entry
 
 
-def real_model(base: Path, adapters: list[Path], rounds: int) -> list[dict[str, Any]]:
-    """The time of a prompt's pass, a cell per prompt and adapter.
-
-    Raises:
-        ValueError: an adapter does not answer a request, or answers another prompt.
-    """
-    alone, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
-    models = {str(one): load_adapter(copy.deepcopy(alone), one).eval() for one in adapters}
-    cells = []
-    for prompt in (*ASKED, *SILENT):
-        for name, model in models.items():
-            (said,) = read_results(model, tokenizer, [prompt])
-            if (said is None) == (prompt in ASKED):
-                raise ValueError(f"`{name}` reads {said!r} in {prompt!r}. Train it longer, or leave it out.")
-        ids = torch.tensor(prompt_tokens(tokenizer, [prompt], False))
-
-        @torch.inference_mode()
-        def timed(model: Any, ids: torch.Tensor = ids) -> dict[str, float]:
-            return {"": seconds(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1), ids.device)}
-
-        turns = {name: lambda one=one: timed(one) for name, one in {BASE: alone.eval(), **models}.items()}
-        times = alternating(turns, rounds)[""]
-        for name, model in models.items():
-            config = active_config(model)
-            cell = {"prompt": prompt, "adapter": Path(name).name, "layer": config and config.layer}
-            cell |= {"answered": prompt in ASKED, "base": summary(times[BASE]), "seconds": summary(times[name])}
-            cells.append(cell | {"overhead": overhead(times[name], times[BASE])})
-            print(f"{name}: {100 * cells[-1]['overhead']['median']:+.1f}% {prompt}", flush=True)
-    return cells
-
-
 def main() -> None:
     """Measures, and writes results after each cell."""
     parser = command(__doc__)
-    parser.add_argument("--shapes", nargs="+", default=[TINY, "100m"], choices=[*SHAPES])
+    parser.add_argument(
+        "--shapes", nargs="+", default=[TINY, "100m"], help=f"{', '.join(SHAPES)}, or folders of bases"
+    )
+    parser.add_argument("--adapters", type=Path, nargs="+", default=[], metavar="DIR", help="trained ones of a folder")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8], metavar="B")
     parser.add_argument("--prompts", type=int, nargs="+", default=[16, 128, 1024], metavar="T")
     parser.add_argument("--steps", type=int, default=32, help="tokens that are decoded (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=15, help="at most (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=1.0, help="of a cell, at least 3 rounds")
     parser.add_argument("--most-tokens", type=int, default=1024, help="batch times prompt, on a CPU")
-    parser.add_argument("--base", type=Path, metavar="DIR", help="of a real model, instead of shapes")
-    parser.add_argument("--adapters", type=Path, nargs="+", default=[], metavar="DIR", help="trained ones on the base")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random weights")
     arguments = parser.parse_args()
     results: dict[str, Any] = {**facts(), "rounds": arguments.rounds}
-
-    def write() -> None:
-        write(arguments.output, results)
-
-    if arguments.base is not None:
-        results["cells"] = real_model(arguments.base, arguments.adapters, arguments.rounds)
-        return write()
     for shape in arguments.shapes:
         if reason := missing(shape):
             print(f"{shape} is left out: {reason}", flush=True)
             continue
         for entry in measure_shape(shape, arguments):
             results.setdefault("shapes", {})[shape] = entry
-            write()
+            write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,9 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -43,18 +41,15 @@ from transformers.cache_utils import Cache
 from benchmarks.common.measuring import Progress, command, facts, write
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
-from peft_igc.mappings.readings import NEVER, Pointing
-from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.call import Call, Generation, observing
+from peft_igc.tuner.call import Call, Generation
 from peft_igc.tuner.state.text_state import TextState
-from peft_igc.tuner.steps import Step
 
 
 KINDS = (TextState, Call, Generation, Cache)
 TENSORS = 16  # tables that libraries make on first use
 HEAP, RESIDENT = 2 * 2**20, 64 * 2**20  # bytes
 TIES = 0.005  # of the answers
-CLOSE = 1e-2  # nats between the best two of a reading or of the next token: what another order of additions may move
+CLOSE = 1e-2  # nats between the best two next tokens: what another order of additions may move
 SAMPLES = 24  # of a phase, at most
 SHORTEST = 2.0  # seconds of a round of threads, but for very short runs
 EXAMPLES = 10  # of wrong answers
@@ -62,18 +57,6 @@ KEPT = 2  # lives of each subject and kind that threads repeat
 
 
 # ------------------------------------------------------------------------------------------ memory
-def measured(generations: int) -> dict[str, Any]:
-    """Collects garbage and counts what is left after some generations: bytes of the heap and of the resident set, None
-    where the system does not tell them; the number of tensors, and of objects by the name of their kind."""
-    gc.collect()
-    # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
-    types = Counter(type(one) for one in gc.get_objects())
-    objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
-    tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
-    sizes = {"heap": heap(), "resident": resident()}
-    return {"generations": generations, **sizes, "tensors": tensors, "objects": objects}
-
-
 class _HeapInfo(ctypes.Structure):
     """`struct mallinfo2` of glibc (2.33), `malloc.h`."""
 
@@ -83,23 +66,21 @@ class _HeapInfo(ctypes.Structure):
     ]
 
 
-def heap() -> int | None:
-    """Bytes that are in use on the heap, those of all tensors on the CPU included, or None without glibc."""
-    try:
-        info = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
-        return None
-    info.restype = _HeapInfo
-    found = info()
-    return int(found.uordblks + found.hblkhd)  # from the pools, and mapped
-
-
-def resident() -> int | None:
-    """Bytes of the process's resident set, or None, once the allocator has given back what it can."""
-    with suppress(AttributeError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
-    path = Path("/proc/self/statm")
-    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else None
+def measured(generations: int) -> dict[str, Any]:
+    """What is left after a garbage collection: bytes in use on the heap, those of all tensors included, and of the
+    resident set; the number of tensors, and of objects by the name of their kind."""
+    gc.collect()
+    # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
+    types = Counter(type(one) for one in gc.get_objects())
+    objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
+    tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = _HeapInfo
+    heap = library.mallinfo2()
+    library.malloc_trim(0)  # so that the resident set has few free fragments of the allocator
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    sizes = {"heap": int(heap.uordblks + heap.hblkhd), "resident": resident}  # from the pools, and mapped
+    return {"generations": generations, **sizes, "tensors": tensors, "objects": objects}
 
 
 def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> list[str]:
@@ -115,8 +96,7 @@ def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> list[str]:
     if last["tensors"] > first["tensors"] + TENSORS:
         found.append(f"{last['tensors'] - first['tensors']} more tensors are alive at the end; {TENSORS} may be.")
     for name, most in (("heap", HEAP), ("resident", RESIDENT)):
-        more = growth_of(memory, name)
-        if more is not None and more > most:
+        if (more := growth_of(memory, name)) > most:
             found.append(
                 f"`{name}` has grown by {more / 2**20:.1f} MiB from the first third of the samples after the warm-up "
                 f"to the last; {most / 2**20:.0f} MiB may be."
@@ -124,128 +104,77 @@ def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> list[str]:
     return found
 
 
-def growth_of(memory: list[dict[str, Any]], name: str) -> float | None:
+def growth_of(memory: list[dict[str, Any]], name: str) -> float:
     """Bytes by which the median of `heap` or `resident` grows from the first third of samples to the last."""
     sizes = [one[name] for one in memory]
-    if None in sizes:
-        return None
     third = max(1, len(sizes) // 3)
     return statistics.median(sizes[-third:]) - statistics.median(sizes[:third])
 
 
 # ------------------------------------------------------------------------------------------ counts
-@dataclass
-class Counts:
-    """What came of some answers.
-
-    Attributes:
-        answers: their number by subject and kind of life.
-        ok: those after a step that is ok; not counted in threads.
-        ties: those that differ from the expected one where it is a tie.
-        wrong: those that differ elsewhere.
-        examples: the first of these, in words.
-    """
-
-    answers: Counter[str] = field(default_factory=Counter)
-    ok: int = 0
-    ties: int = 0
-    wrong: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def generations(self) -> int:
-        """Answers so far."""
-        return sum(self.answers.values())
-
-    def add(self, plan: Plan, answer: Answer, expected: tuple[int, ...]) -> None:
-        """Counts one answer."""
-        self.answers[f"{plan.subject.name}, {plan.kind}"] += 1
-        if answer.new == expected:
-            return
-        if is_tie(plan.subject, answer, expected):
-            self.ties += 1
-            return
-        self.wrong += 1
-        decode = plan.subject.tokenizer.decode
-        text, got, right = (decode(list(ids)) for ids in (answer.text, answer.new, expected))
-        example = f"{plan.subject.name}, {plan.kind}, seed {plan.seed}: after {text!r} came {got!r}, not {right!r}"
-        self.examples = [*self.examples, example][:EXAMPLES]
-
-    def merge(self, other: Counts) -> None:
-        """Adds those of a thread."""
-        self.answers += other.answers
-        self.ok, self.ties, self.wrong = self.ok + other.ok, self.ties + other.ties, self.wrong + other.wrong
-        self.examples = [*self.examples, *other.examples][:EXAMPLES]
-
-
 class Phase:
     """What came of a phase's answers, and the memory meanwhile, from before the first answer on.
 
     Args:
         warm_up: how many samples of the memory are not judged; never less than a quarter of them.
+
+    Attributes:
+        answers: their number by subject and kind of life.
+        ties: those that differ from the expected one where it is a tie.
+        wrong: those that differ elsewhere, in words.
     """
 
     def __init__(self, warm_up: int = 1) -> None:
-        self.counts, self.warm_up, self.start = Counts(), warm_up, time.perf_counter()
+        self.answers, self.ties, self.wrong = Counter[str](), 0, list[str]()
+        self.warm_up, self.start, self.lock = warm_up, time.perf_counter(), Lock()
         self.memory = [measured(0)]
+
+    def add(self, plan: Plan, answer: Answer, expected: tuple[int, ...]) -> None:
+        """Counts one answer, of any thread."""
+        is_right = answer.new == expected
+        tied = not is_right and is_tie(plan.subject, answer, expected)
+        with self.lock:
+            self.answers[f"{plan.subject.name}, {plan.kind}"] += 1
+            self.ties += tied
+            if not (is_right or tied):
+                decode = plan.subject.tokenizer.decode
+                text, got, right = (decode(list(ids)) for ids in (answer.text, answer.new, expected))
+                where = f"{plan.subject.name}, {plan.kind}, seed {plan.seed}"
+                self.wrong.append(f"{where}: after {text!r} came {got!r}, not {right!r}")
 
     def sample(self) -> None:
         """Measures the memory now."""
-        self.memory.append(measured(self.counts.generations))
+        self.memory.append(measured(self.answers.total()))
 
     def told(self, name: str, before: dict[str, int]) -> tuple[dict[str, Any], list[str]]:
         """The phase for JSON, and what is wrong, in sentences; `before` has the number of objects before the run."""
-        counts, judged = self.counts, self.memory[max(self.warm_up, len(self.memory) // 4) :]
+        n, judged = self.answers.total(), self.memory[max(self.warm_up, len(self.memory) // 4) :]
         found = growth(judged, before)
-        if counts.wrong:
+        if self.wrong:
             found.append(
-                f"{counts.wrong} of {counts.generations} answers are not those to the same text alone. "
-                f"The first: {counts.examples[0]}."
+                f"{len(self.wrong)} of {n} answers are not those to the same text alone. The first: {self.wrong[0]}."
             )
-        if counts.ties > max(1, TIES * counts.generations):
-            found.append(f"{counts.ties} of {counts.generations} answers differ at a tie; {TIES:.1%} may be.")
-        told = {"generations": counts.generations, **vars(counts), "seconds": time.perf_counter() - self.start}
+        if self.ties > max(1, TIES * n):
+            found.append(f"{self.ties} of {n} answers differ at a tie; {TIES:.1%} may be.")
+        told = {"generations": n, "answers": self.answers, "ties": self.ties, "wrong": len(self.wrong)}
+        told |= {"examples": self.wrong[:EXAMPLES], "seconds": time.perf_counter() - self.start}
         told |= {f"{size}_growth": growth_of(judged, size) for size in ("heap", "resident")}
         told |= {"warm_up": len(self.memory) - len(judged), "memory": self.memory}
         return told, [f"{name}: {one}" for one in found]
 
 
-# ------------------------------------------------------------------------------------------ answers
-@contextmanager
-def steps_seen() -> Iterator[list[Step]]:
-    """The steps that run meanwhile in this thread."""
-    seen: list[Step] = []
-    with observing(lambda event: seen.append(event) if isinstance(event, Step) else None):
-        yield seen
-
-
-def fresh(subject: Subject, answer: Answer) -> tuple[tuple[int, ...], bool]:
-    """The answer to the same text from scratch, and whether a step of it is ok."""
-    with steps_seen() as seen:
-        (expected,) = soak_lives.generated(subject.model, [list(answer.text)], len(answer.new))
-    return tuple(expected), any(bool((step.result.status == int(Status.OK)).any()) for step in seen)
+def fresh(subject: Subject, answer: Answer) -> tuple[int, ...]:
+    """The answer to the same text from scratch."""
+    return tuple(soak_lives.generated(subject.model, [list(answer.text)], len(answer.new))[0])
 
 
 def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:
-    """Whether a pass over the text, up to where two answers part, has a choice between two of which none is better."""
+    """Whether a pass over the text, up to where two answers part, has two next tokens of which none is better."""
     same = next(i for i, (a, b) in enumerate(zip(answer.new, expected, strict=True)) if a != b)
-    with torch.no_grad(), steps_seen() as steps:
+    with torch.no_grad():
         logits = subject.model(input_ids=torch.tensor([[*answer.text, *expected[:same]]]), use_cache=False).logits
     best = logits[0, -1].log_softmax(-1).topk(2).values
-    return min([float(best[0] - best[1]), *map(margin, steps)]) < CLOSE
-
-
-def margin(step: Step) -> float:
-    """The smallest distance between the best two of a slot, in nats; infinite where there is nothing to choose."""
-    reading = step.reading
-    if isinstance(reading, Pointing):
-        # The second operand is another number than the first one: the third best may be the next choice.
-        pointers = reading.scores.movedim(2, 0).flatten(3).topk(3, -1).values  # [2, B, A, 3]
-        slots = [pointers[0], pointers[1], reading.operator.log_softmax(-1).topk(2, -1).values]
-    else:
-        slots = [one.log_softmax(-1).topk(2, -1).values for one in reading]
-    gaps = [(one[..., :-1] - one[..., 1:])[one[..., 1:] > NEVER / 2] for one in slots]
-    return min((float(gap.min()) for gap in gaps if gap.numel()), default=float("inf"))
+    return float(best[0] - best[1]) < CLOSE
 
 
 # ------------------------------------------------------------------------------------------ phases
@@ -258,12 +187,10 @@ def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, 
         plan = Plan(*cells[number % len(cells)], f"{seed}-{number // len(cells)}")
         answers = lived(plan)
         for answer in answers:
-            expected, ok = fresh(plan.subject, answer)
-            phase.counts.add(plan, answer, expected)
-            phase.counts.ok += ok
+            phase.add(plan, answer, fresh(plan.subject, answer))
         if number < KEPT * len(cells):
             known[plan] = answers
-        done = phase.counts.generations
+        done = phase.answers.total()
         progress.step("generations", min(len(answers), generations - progress.done))
         if done >= every * len(phase.memory):
             phase.sample()
@@ -284,23 +211,20 @@ def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed
             lives = [(plan, answers) for plan, answers in known.items() if plan.subject.model is model]
             end = time.perf_counter() + seconds / rounds
             draws = [random.Random(f"{seed}-{number}-{thread}") for thread in range(threads)]
-            for counts in list(pool.map(lambda draw, lives=lives, end=end: until(end, lives, draw), draws)):
-                phase.counts.merge(counts)
+            list(pool.map(lambda draw, lives=lives, end=end: until(end, lives, draw, phase), draws))
             progress.step("rounds of threads")
             phase.sample()
     return phase
 
 
-def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Random) -> Counts:
+def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Random, phase: Phase) -> None:
     """Repeats lives in one thread up to a moment, at least one, and compares their answers with the known ones."""
-    counts = Counts()
-    while not counts.answers or time.perf_counter() < end:
-        plan, answers = draw.choice(lives)
+    is_first = True
+    while is_first or time.perf_counter() < end:
+        is_first, (plan, answers) = False, draw.choice(lives)
         for answer, before in zip(lived(plan), answers, strict=True):
             # The texts differ where an earlier answer of this life was a tie.
-            expected = before.new if answer.text == before.text else fresh(plan.subject, answer)[0]
-            counts.add(plan, answer, expected)
-    return counts
+            phase.add(plan, answer, before.new if answer.text == before.text else fresh(plan.subject, answer))
 
 
 def soak(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 Methods: the base model; a LoRA with as many parameters as IGC; tool use (a LoRA that writes a call, Python calculates,
 the model goes on in the same KV cache; in `tool_spliced` the reply is the answer itself); IGC with both interfaces.
-All train on the same 10,000 rows for equally many steps; all but IGC take the best of three or more learning rates on
-validation items. Tested are cells of operation, length and phrasing (`items`), by greedy generation of whole answers
-through one loop (`answer_loop`); tokens and seconds are counted there, methods in turn. The paper's rows of
-other models are quoted in the results. No tested calculation is trained, but for one-digit ones.
+All train by a recipe on the same 10,000 rows for equally many steps; all but IGC take the best of three or more
+learning rates on validation items. Tested are cells of operation, length and phrasing (`items`), by greedy generation
+of whole answers (`tool_use`), question by question with the methods in turn, so that other work of the machine meets
+all of them. The paper's rows of other models are quoted in the results. No tested calculation is trained, but for
+one-digit ones.
 
     python -m benchmarks.methods.methods --output benchmarks/results/methods.json
 """
@@ -14,21 +15,33 @@ from __future__ import annotations
 
 import argparse
 import random
-from functools import cache
-from typing import Any
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from benchmarks.common.measuring import command, facts, write
-from benchmarks.methods.items import LONGER, TRAINED, apart, cells
-from benchmarks.methods.measures import Method, by_cell, timed, totals
-from benchmarks.methods.training import KINDS, Budget, trained, training_set
-from peft_igc.data.bigbench import GROUPS, OPERATION_NAMES, bigbench_items, bigbench_size
-from peft_igc.inference import loading
-from peft_igc.inference.decoding import eval_mode
+from benchmarks.common.measuring import Progress, command, facts, summary, write
+from benchmarks.common.shapes import lora_rank
+from benchmarks.common.trainings import ONE_STAGE, best_rate, trained
+from benchmarks.methods.items import LONGER, TRAINED, cells
+from benchmarks.methods.tool_use import RESTATED, SPLICED, Answer, Tool, answered
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_test_set
+from peft_igc.data.files import write_rows
+from peft_igc.data.mixture import TOKENS_MIXTURE
+from peft_igc.data.wording.wording import TRAINING
+from peft_igc.inference.decoding import prompt_tokens
+from peft_igc.inference.loading import tiny_base
+from peft_igc.text import Limits
 
 
 TEST_SEED, VALIDATION_SEED = 0, 1
-BASE = "base"
-SHOWN = 5  # sentences about a test set that is not apart from training
+RATES = [5e-4, 1e-3, 3e-3]  # of a LoRA, where a search begins
+WARM = 0.14  # part of the steps in which the learning rate rises, as in the demonstrations
+KEPT = 20  # mistakes
+MEANS = ("generated_tokens", "calls")
+LORA = "tiny_lora"
 # Of the paper, nothing of which was measured here: all, addition, subtraction, multiplication, division.
 QUOTED = {
     name: dict(zip(("all", *OPERATION_NAMES.values()), shares, strict=True))
@@ -37,55 +50,163 @@ QUOTED = {
         ("best below 100B, n-shot", (0.49, 0.49, 0.69, 0.35, 0.71)),
     )
 }
+# What both interfaces can do; a division with a remainder has a value in one of them only.
+LIMITS, MIXTURE = Limits(5, 10, 2, decimals=False), replace(TOKENS_MIXTURE, inexact=0.0)
+
+
+class Kind(NamedTuple):
+    """A method: the recipe by which it is trained, settings that differ, and its tool."""
+
+    recipe: str | None
+    changes: Mapping[str, Any] = {}
+    tool: Tool | None = None
+
+
+KINDS = {
+    "base": Kind(None),
+    "igc_tokens": Kind("tiny_tokens", ONE_STAGE | {"igc_writing_every": 4}),
+    "igc_hidden": Kind("tiny_hidden", ONE_STAGE),
+    "lora": Kind(LORA),
+    "tool": Kind(LORA, tool=RESTATED),
+    "tool_spliced": Kind(LORA, tool=SPLICED),
+}
+
+
+class Method(NamedTuple):
+    """A method that answers questions."""
+
+    model: Any
+    tokenizer: Any
+    tool: Tool | None = None
+
+    def ask(self, question: str) -> Answer:
+        """The answer to a question."""
+        (prompt,) = prompt_tokens(self.tokenizer, [question], raw=False)
+        return answered(self.model, self.tokenizer, prompt, self.tool)
 
 
 class Comparison:
-    """One run of the command: the questions, and the methods as they become ready.
+    """One run of the command: the questions, the rows, and the methods as they become ready.
 
     Args:
         arguments: of the command.
+        folder: of rows and adapters.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments = arguments
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.arguments, self.folder = arguments, folder
         self.tested = cells(arguments.per_cell, TEST_SEED, range(1, arguments.longest + 1))
-        items = [item for part in self.tested.values() for item in part]
-        self.validation = {
-            group: bigbench_items(group, min(arguments.validation, bigbench_size(group)), VALIDATION_SEED)
-            for group in GROUPS
+        self.validation = bigbench_test_set(arguments.validation, VALIDATION_SEED)
+        excluded = [*(item for part in self.tested.values() for item in part), *self.validation]
+        made: dict[str, Any] = {"limits": LIMITS, "mixture": MIXTURE, "wording": TRAINING, "distinct": True}
+        rows = ArithmeticRows(arguments.seed, max_digits=TRAINED[-1], exclude=excluded, **made)
+        self.rows = rows.take(arguments.rows)
+        self.parameters = 0  # of a calculator
+        self.ready: dict[str, Method] = {}
+
+    def train(self, name: str) -> dict[str, Any] | None:
+        """Makes a method ready, and tells how it was trained."""
+        kind = KINDS[name]
+        if kind.recipe is None:
+            self.ready[name] = Method(*tiny_base())
+            return None
+        changes = dict(kind.changes)
+        if kind.recipe != LORA:
+            self.ready[name], told = self._trained(name, changes, self.arguments.steps)
+            self.parameters = self.parameters or told["parameters"]
+            return told
+        rank = lora_rank(tiny_base()[0], self.parameters) if self.parameters else None
+        changes |= {"lora_r": rank, "lora_alpha": 2 * rank} if rank else {}
+
+        def exact_match(rate: float) -> float:
+            method, _ = self._trained(name, changes | {"learning_rate": rate}, self.arguments.search_steps)
+            answers = [method.ask(item["prompt"]) for item in self.validation]
+            return sum(map(is_right, answers, self.validation)) / len(answers)
+
+        search = {"steps": self.arguments.search_steps, **best_rate(RATES, exact_match)}
+        rate = {"learning_rate": search["chosen"]}
+        method, told = self._trained(name, changes | rate, self.arguments.steps)
+        self.ready[name] = method._replace(model=method.model.merge_and_unload())  # so that it costs nothing in use
+        return told | {"search": search}
+
+    def _trained(self, name: str, changes: Mapping[str, Any], steps: int) -> tuple[Method, dict[str, Any]]:
+        """One run, on the rows in the form of the method."""
+        kind, path = KINDS[name], self.folder / f"{name}.jsonl"
+        write_rows(path, self.rows if kind.tool is None else map(kind.tool.used_in, self.rows))
+        shared = {"igc_generated_rows": None, "igc_generated_max_digits": None, "dataset_name": str(path)}
+        shared |= {"max_steps": steps, "warmup_steps": WARM, "seed": self.arguments.seed}
+        shared |= {"per_device_train_batch_size": self.arguments.batch_size}
+        model, tokenizer, told = trained(str(kind.recipe), shared | changes, self.folder / name)
+        return Method(model, tokenizer, kind.tool), told
+
+    def measure(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What all methods answer, and the seconds of answers to questions of trained lengths."""
+        rng, progress = random.Random("timed"), Progress(sum(map(len, self.tested.values())))
+        given: dict[str, dict[str, list[Answer]]] = {name: {cell: [] for cell in self.tested} for name in self.ready}
+        for cell, items in self.tested.items():
+            for item in items:
+                for name in rng.sample(list(self.ready), len(self.ready)):
+                    given[name][cell].append(self.ready[name].ask(item["prompt"]))
+                progress.step("questions")
+        runs = {name: counted(answers, self.tested) for name, answers in given.items()}
+        timed = [cell for cell in self.tested if is_in(cell, lengths=TRAINED)]
+        timing = {
+            name: {"seconds": summary([one.seconds for cell in timed for one in answers[cell]])}
+            for name, answers in given.items()
         }
-        base, tokenizer = loading.tiny_base()
-        self.base = Method(BASE, base, tokenizer)
-        self.ready: list[Method] = []
-        short = [item for item in items if int(item["group"].split("/")[1].split("_")[0]) in TRAINED]
-        self.timed_items = random.Random("timed items").sample(short, min(arguments.timed, len(short)))
-        validation = [item for part in self.validation.values() for item in part]
-        self.rows = cache(lambda seed: training_set([*items, *validation], seed, arguments.rows))
-        if wrong := apart(self.rows(arguments.seed), items):
-            raise SystemExit("Nothing is reported, because the test is not apart:\n" + "\n".join(wrong[:SHOWN]))
+        return runs, timing
 
-    def check(self, name: str, model: Any, tokenizer: Any) -> float:
-        """Exact match on the validation items."""
-        method = Method(name, model, tokenizer, KINDS[name].form)
-        with eval_mode(model):
-            found = by_cell(method, self.validation, lambda line: None)["cells"].values()
-        return float(sum(cell["right"] for cell in found) / sum(cell["n"] for cell in found))
 
-    def measure(self, name: str) -> dict[str, Any]:
-        """One method, trained and tested."""
-        method, training = self.base, None
-        if name != BASE:
-            given = self.arguments
-            budget = Budget(given.steps, given.search_steps, given.batch_size, given.rows)
-            model, tokenizer, training = trained(name, given.seed, budget, self.rows, self.check)
-            method = Method(name, model, tokenizer, KINDS[name].form)
-        self.ready.append(method)
-        found = by_cell(method, self.tested, lambda line: print(f"{name}  {line}", flush=True))
-        return {"training": training, "measured": found, "totals": totals(found)}
+def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
+    """Whether the whole answer is the target; one that was cut never is."""
+    return answer.text == item["target"] and not answer.cut
+
+
+def counted(answers: Mapping[str, Sequence[Answer]], tested: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Counts of every cell, exact match and mean tokens of groups of cells, and the first mistakes of a method."""
+    found, mistakes = {}, []
+    for cell, items in tested.items():
+        right = [is_right(*pair) for pair in zip(answers[cell], items, strict=True)]
+        found[cell] = {"n": len(items), "right": sum(right)}
+        found[cell] |= {key: sum(getattr(one, key) for one in answers[cell]) for key in MEANS}
+        mistakes += [
+            {"prompt": item["prompt"], "target": item["target"], "answer": answer.text}
+            for item, answer, hit in zip(items, answers[cell], right, strict=True)
+            if not hit
+        ]
+    totals = {
+        key: total([one for cell, one in found.items() if is_in(cell, **wanted)]) for key, wanted in GROUPS.items()
+    }
+    print(totals["all"], flush=True)
+    return {"measured": {"cells": found, "mistakes": mistakes[:KEPT]}, "totals": totals}
+
+
+def is_in(cell: str, phrasing: str = "", lengths: range = TRAINED, operation: str = "") -> bool:
+    """Whether a cell is of this phrasing, these lengths and this operation."""
+    digits = int(cell.partition("/")[2].partition("_")[0])
+    return cell.startswith(phrasing) and digits in lengths and cell.endswith(operation)
+
+
+# Groups of cells; of trained lengths and of both phrasings, unless the name says otherwise.
+GROUPS: dict[str, dict[str, Any]] = {
+    "all": {},
+    **{name: {"operation": name} for name in OPERATION_NAMES.values()},
+    **{phrasing: {"phrasing": phrasing} for phrasing in ("seen", "held_out")},
+    "longer": {"lengths": LONGER},
+}
+
+
+def total(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Exact match and means of some cells, every item counting alike; None without a cell."""
+    n, right = (sum(part[key] for part in parts) for key in ("n", "right"))
+    if not n:
+        return None
+    means = {key: sum(part[key] for part in parts) / n for key in MEANS}
+    return {"n": n, "right": right, "exact_match": right / n, **means}
 
 
 def main() -> None:
-    """Runs all methods, times them, and writes results after each part."""
+    """Trains all methods, measures them, and writes the results."""
     parser = command(__doc__)
     parser.add_argument("--methods", nargs="+", default=[*KINDS], choices=[*KINDS])
     parser.add_argument("--seed", type=int, default=0, metavar="N")
@@ -96,16 +217,14 @@ def main() -> None:
     parser.add_argument("--per-cell", type=int, default=25, help="test items (default: %(default)s)")
     parser.add_argument("--validation", type=int, default=10, help="items per subtask (default: %(default)s)")
     parser.add_argument("--longest", type=int, default=LONGER[-1], help="digits of an operand (default: %(default)s)")
-    parser.add_argument("--timed", type=int, default=60, help="answers whose time is taken (default: %(default)s)")
     arguments = parser.parse_args()
     settings = {key: value for key, value in vars(arguments).items() if key not in ("output", "methods")}
-    results: dict[str, Any] = {**facts(), "settings": settings, "quoted": QUOTED, "runs": {}}
-    comparison = Comparison(arguments)
-    for number, name in enumerate(arguments.methods, start=1):
-        print(f"{name}: method {number} of {len(arguments.methods)}", flush=True)
-        results["runs"][name] = comparison.measure(name)
-        write(arguments.output, results)
-    results["timing"] = timed(comparison.ready, comparison.timed_items)
+    results: dict[str, Any] = {**facts(), "settings": settings, "quoted": QUOTED}
+    with tempfile.TemporaryDirectory() as folder:
+        comparison = Comparison(arguments, Path(folder))
+        training = {name: comparison.train(name) for name in arguments.methods}
+        runs, results["timing"] = comparison.measure()
+    results["runs"] = {name: {"training": training[name], **run} for name, run in runs.items()}
     write(arguments.output, results)
 
 

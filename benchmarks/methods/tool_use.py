@@ -4,69 +4,110 @@
     |_______________||_______||______|
       the model       the tool  the model
 
-The loop (`answer_loop`) stops at `=`, feeds the tool's tokens, and goes on. The call's text is short, one token of the
-embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still: what the tool
-says stands in the answer itself and is not written again. The tool runs in-process, on Python's integers,
-without sleep. Where there is no result it says `?`. `visible` takes calls out of a text. Nothing is corrected: a call
-that cannot be read gets `?` too, and is counted. Try it: `pytest tests/benchmarks/test_commands.py`.
+`answered` generates up to `=`, feeds the tool's reply into the same KV cache, and goes on. The call's text is short,
+one token of the embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still:
+the reply is part of the answer and is not written again. The tool runs in-process, on Python's integers, and says `?`
+where there is no result. Nothing is corrected: a call that cannot be read gets `?`, too, and is counted. As in the
+Toolformer's training, the loss is on the replies, too. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import torch
+from transformers import DynamicCache, StoppingCriteriaList
+
+from peft_igc.inference.decoding import end_tokens, greedy
+from peft_igc.inference.evaluation import decode_answer
 from peft_igc.numbers.calculator import evaluate_exactly
 
 
-NAME = "call"
-NO_RESULT = "?"
-_READABLE = re.compile(rf"{NAME}\((-?\d+)([-+*/])(-?\d+)\)=$")
-_CALL = re.compile(rf"{NAME}\([^()]*\)=$")
+LONGEST = 96  # tokens of an answer, calls and replies included
+_READABLE = re.compile(r"call\((-?\d+)([-+*/])(-?\d+)\)=$")
+_CALL = re.compile(r"call\([^()]*\)=$")
 
-Call = tuple[str, str, str]  # operator and operands
-
-
-def exactly(operator: str, first: str, second: str) -> str:
-    """The result by Python's integers; `?` where there is none."""
-    result = evaluate_exactly(operator, first, second)
-    return result if isinstance(result, str) else NO_RESULT
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A calculator outside of the model.
-
-    Args:
-        close: What follows its reply; "" if the reply is part of the answer.
-        calculate: From operator and operands to a result.
-    """
+    """A calculator outside of the model; `close` follows its reply, "" if the reply is part of the answer."""
 
     close: str = ";"
-    calculate: Callable[[str, str, str], str] = exactly
-    last_character: str = "="
 
-    def written(self, operator: str, first: str, second: str) -> str:
-        """A call as the model should write it."""
-        return f"{NAME}({first}{operator}{second})="
-
-    def call(self, text: str) -> tuple[bool, Call | None]:
-        """Whether a call ends the text, and the call if it can be read."""
-        if _CALL.search(text) is None:
-            return False, None
+    def reply(self, text: str) -> str:
+        """What is fed after a text; nothing unless it ends in a call."""
+        if not _CALL.search(text):
+            return ""
         found = _READABLE.search(text)
-        return True, None if found is None else (found[2], found[1], found[3])
+        result = None if found is None else evaluate_exactly(found[2], found[1], found[3])
+        return (result if isinstance(result, str) else "?") + self.close
 
-    def reply(self, call: Call | None) -> str:
-        """What is fed after a call."""
-        return (NO_RESULT if call is None else self.calculate(*call)) + self.close
+    def used_in(self, row: Row) -> Row:
+        """A training row whose answer has a call, if it is a calculation, without operand columns."""
+        (said,) = row["completion"]
+        answer, result = said["content"], row["igc_result"]
+        if row["igc_operands"] is not None:
+            call = f"call({row['igc_operator'].join(row['igc_operands'])})="
+            if self.close:
+                answer = call + self.reply(call) + answer
+            elif self.reply(call) == result:
+                answer = answer.replace(result, call + result, 1)
+        return {"prompt": row["prompt"], "completion": [said | {"content": answer}]}
 
     def visible(self, text: str) -> str:
         """The text without its calls, and without replies that are not part of the answer."""
         reply = rf"[^{self.close}]*{self.close}" if self.close else ""
-        return re.sub(rf"{NAME}\([^()]*\)={reply}", "", text)
+        return re.sub(rf"call\([^()]*\)={reply}", "", text)
 
 
-RESTATED = Tool()
-SPLICED = Tool(close="")
+RESTATED, SPLICED = Tool(), Tool(close="")
+
+
+@dataclass
+class Answer:
+    """A greedy answer: what a reader sees, whether it was cut, tokens that the model chose, calls, and seconds."""
+
+    text: str
+    cut: bool
+    generated_tokens: int
+    calls: int
+    seconds: float
+
+
+@torch.no_grad()
+def answered(model: Any, tokenizer: Any, prompt: list[int], tool: Tool | None = None) -> Answer:
+    """The answer to one prompt; a model in eval mode, perhaps with an adapter, and perhaps a tool."""
+    begin, ids = time.perf_counter(), torch.tensor([prompt])
+    options: dict[str, Any] = {"past_key_values": DynamicCache(config=model.config)}
+    if tool is not None:  # only such tokens can end a call
+        closing = tokens_ending_in("=", tokenizer)
+        options["stopping_criteria"] = StoppingCriteriaList(
+            [lambda ids, scores, **_: torch.tensor([ids[0, -1].item() in closing])]  # type: ignore[list-item]
+        )
+    ends, generated, calls = end_tokens(model, tokenizer), 0, 0
+    while True:
+        left, before = LONGEST - (ids.shape[1] - len(prompt)), ids.shape[1]
+        settings = greedy(model, tokenizer, left)
+        ids = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=settings, **options)
+        generated += ids.shape[1] - before
+        text, cut = decode_answer(tokenizer, ids[0, len(prompt) :].tolist(), ends)
+        if tool is None or not cut or ids.shape[1] - len(prompt) >= LONGEST:
+            break
+        if reply := tool.reply(text):
+            calls += 1
+            told = tokenizer(reply, add_special_tokens=False)["input_ids"]
+            ids = torch.cat([ids, torch.tensor([told])], 1)[:, : len(prompt) + LONGEST - 1]
+    shown = text if tool is None else tool.visible(text)
+    return Answer(shown.strip(), cut, generated, calls, time.perf_counter() - begin)
+
+
+@cache
+def tokens_ending_in(character: str, tokenizer: Any) -> frozenset[int]:
+    """The tokens whose text ends in a character."""
+    return frozenset(token for token in range(len(tokenizer)) if tokenizer.decode([token]).endswith(character))

@@ -24,24 +24,47 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label_expression
-from ..data.exact_values import NotAnExpression
+from ..data.exact_values import NotAnExpression, items_of
 from ..mappings.decisions import said_at
-from ..numbers.calculator import NO_ARITHMETIC
+from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from ..numbers.tokenizer_profile import check_tokenizer
+from ..text.grammar import evaluate
 from ..text.integers import integers
-from ..text.refusals import REASON_TEXTS, Reason
+from ..text.refusals import REASON_TEXTS, Reason, Refused
 from ..text.values import Limits
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
-from .gsm8k_marks import CURRENCY, Mark, plain, read_marks
 
 
 __all__ = ["Converted", "Report", "convert"]
 
 EXAMPLES = 5  # wrong annotations that a report shows
+LONGEST_MARK = 200  # characters
 
-_BETWEEN = re.compile(rf"\s*[{CURRENCY}]?\s*")  # text between an anchor and its mark
+_CURRENCY = "$€£¥₹"
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
+_NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
+_MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
+_STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")
+_TWO_INTEGERS = re.compile(rf"\s*(-?{_DIGITS})\s*([-+*/])\s*(-?{_DIGITS})\s*")
+_RESULT = re.compile(rf"[^\S\n]*([-\u2212]?)[{_CURRENCY}]?[^\S\n]?([-\u2212]?)({_NUMBER})")
+_SIGN = r"[^\S\n]*[-+*/x×÷·\u2212][^\S\n]*"
+# Text before a mark that ends in at least three numbers with signs between them, all on one line.
+_LONGER = re.compile(
+    rf"[\d)%]{_SIGN}[{_CURRENCY}]?{_NUMBER}[%)]?{_SIGN}[-\u2212]?[{_CURRENCY}]?{_NUMBER}"
+    rf"[^\S\n]*=?[^\S\n]*[{_CURRENCY}]?\s*$"
+)
+_BETWEEN = re.compile(rf"\s*[{_CURRENCY}]?\s*")  # text between an anchor and its mark
 _FUSED = re.compile(r" ?[-\u2212]?")  # text between a mark and the end of its anchor's token, as in `=-`
+_PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(_CURRENCY))
+_LIMITS = Limits(operands=LONGEST_MARK)  # whatever an adapter can do
+# Reasons for which the rules leave an anchor to the network, and those among them that say nothing about the text.
+_NOT_READ = set(Reason) - {Reason.NONE, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED, Reason.TOO_LONG}
+_OF_NO_EXPRESSION = (Reason.NONE, Reason.NO_EXPRESSION)
+
+_Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
+_NONE: _Entry = (NO_ARITHMETIC, None, None, None)
+_UNKNOWN: _Entry = (None, None, None, None)
 
 
 @dataclass
@@ -69,11 +92,6 @@ class Report:
         return asdict(self) | {"refused": dict(sorted(self.refused.items()))}
 
 
-_Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
-_NONE: _Entry = (NO_ARITHMETIC, None, None, None)
-_UNKNOWN: _Entry = (None, None, None, None)
-
-
 class Converted(NamedTuple):
     """Result of `convert`: rows for `data.to_dataset`, and the report."""
 
@@ -97,19 +115,19 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
         TypeError: A row or a field has another type.
         ValueError: A field is missing or empty, no row is left, or tokenizer, template or config are unsuitable.
     """
-    chats, report = _Chats(tokenizer, config), Report()
-    made: list[dict[str, Any]] = []
+    _check_tools(tokenizer, config)
+    report, made = Report(), list[dict[str, Any]]()
     for index, row in enumerate(rows):
         where = f"row {index}"
         asked, annotated = _text(row, "question", where), _text(row, "answer", where)
-        solution, marks = read_marks(annotated, config)
+        solution, marks = _read_marks(annotated, config)
         if not solution:
             raise ValueError(f"{where}: `answer` is empty without its marks: got {annotated!r}. Leave the row out.")
         report.rows_in += 1
         if not _are_right(marks, report, where):
             continue
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
-        anchors = chats.anchors(prompt, completion, where)
+        anchors = _anchors(tokenizer, config, prompt, completion, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
         names = ALL_COLUMNS if config.interface == "tokens" else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
@@ -119,6 +137,24 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
         shown = f" ({report.examples[0]})" if report.examples else ""
         raise ValueError(f"Of {report.rows_in} rows none is left{shown}. Check the file with the rows.")
     return Converted(made, report)
+
+
+def _check_tools(tokenizer: Any, config: IGCConfig) -> None:
+    """Refuses a config and a tokenizer with which no annotation finds its anchor."""
+    name = type(tokenizer).__name__
+    if not Rules.of(config).inline:
+        raise ValueError(
+            "The config has no anchor rule within texts (`inline` of `anchors`), so no annotation would have an "
+            'anchor. Use `IGCConfig.from_tokenizer(tokenizer, anchors=[..., "="])`.'
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"`{name}` is a slow tokenizer, which does not return the offsets of its tokens. Load a fast one with "
+            "`AutoTokenizer.from_pretrained(...)`."
+        )
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError(f"`{name}` has no chat template. Set `tokenizer.chat_template`.")
+    check_tokenizer(config.token_table, tokenizer)
 
 
 def _text(row: Any, name: str, where: str) -> str:
@@ -133,7 +169,81 @@ def _text(row: Any, name: str, where: str) -> str:
     )
 
 
-def _are_right(marks: list[Mark], report: Report, where: str) -> bool:
+# ------------------------------------------------------------------------------------------ annotations
+class _Mark(NamedTuple):
+    """An annotation."""
+
+    place: int  # its index in the solution without marks
+    written: str  # its content, such as `48/2=24`
+    stated: str | None = None  # its result without separators; None: it cannot be read
+    calculation: tuple[str, str, str] | None = None  # operator and canonical operands, if these are two integers
+    fault: str | None = None  # why it is wrong; None: it is right, or cannot be read
+    is_part: bool = False  # part of a longer expression in the text, as in `3+4*12=<<4*12=48>>48`
+    expression: str = ""  # its left side in plain symbols
+
+
+def _read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[_Mark]]:
+    """The text without marks, stripped, because some chat templates do that and others do not; and the marks."""
+    parts = _MARK.split(annotated)  # text and marks in turn
+    # The calculator writes no thousands separators and no zeros at the end of a decimal, so results in the text must
+    # not have any either.
+    for at in range(2, len(parts), 2):
+        if (found := _RESULT.match(parts[at])) and _plain(found[3]) in _plain(parts[at - 1]):
+            number = _plain(found[0])
+            number = number.rstrip("0").rstrip(".") if config.decimals and "." in number else number
+            parts[at] = number + parts[at][found.end() :]
+    whole = "".join(parts[::2])
+    solution, lead = whole.strip(), len(whole) - len(whole.lstrip())
+    marks, place = [], -lead
+    for text, written in zip(parts[::2], parts[1::2], strict=False):
+        place += len(text)
+        at = max(place, 0)
+        mark = _read_mark(at, written, solution[at:], config)
+        marks.append(mark._replace(is_part=_LONGER.search(solution, max(at - LONGEST_MARK, 0), at) is not None))
+    # A mark that is not closed on its line stays in the text, because its end is not known.
+    return solution, marks + [_Mark(found.start(), "") for found in re.finditer("<<", solution)]
+
+
+def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark:
+    """Parses and checks an annotation; `after` is the text that follows it."""
+    expression, _, right_side = written.translate(_PLAIN).partition("=")
+    match = _STATED.fullmatch(right_side)
+    if match is None or len(written) > LONGEST_MARK:
+        return _Mark(place, written)
+    stated = _plain(match[1])
+    two = _TWO_INTEGERS.fullmatch(expression)
+    calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
+    rounded = None if calculation is None else evaluate_exactly(*calculation, config.division)
+    follows = _RESULT.match(after)
+    result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
+    fault = None
+    try:
+        value = evaluate(items_of(expression), _LIMITS, []).value
+    except (Refused, ValueError) as error:
+        if not isinstance(error, Refused) or error.reason is not Reason.UNDEFINED:
+            return _Mark(place, written)
+        fault = "it divides by zero"
+    else:
+        if not _agrees(value, stated, bool(match[2])) and rounded != stated:
+            fault = f"it gives {value if value.denominator == 1 else float(value)}"
+        elif result is None or Fraction(result) != Fraction(stated):
+            fault = f"the text continues with {after[:20]!r}"
+    return _Mark(place, written, stated, calculation, fault, expression=expression.strip())
+
+
+def _plain(number: str) -> str:
+    """A number without thousands separators."""
+    return number.replace(",", "")
+
+
+def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
+    """Whether a value is the stated one, which may be rounded to its number of decimal places."""
+    places = len(stated.partition(".")[2]) + 2 * is_percent
+    distance = abs(value - Fraction(stated) / (100 if is_percent else 1))
+    return distance == 0 or (places > 0 and 2 * distance * 10**places <= 1)
+
+
+def _are_right(marks: list[_Mark], report: Report, where: str) -> bool:
     """Whether no annotation of a row is wrong. Counts the outcomes that do not depend on anchors."""
     wrong = [f"{where}: <<{mark.written}>>: {mark.fault}" for mark in marks if mark.fault is not None]
     unreadable = sum(mark.stated is None for mark in marks)
@@ -145,6 +255,7 @@ def _are_right(marks: list[Mark], report: Report, where: str) -> bool:
     return not wrong
 
 
+# ------------------------------------------------------------------------------------------ anchors
 class _Anchor(NamedTuple):
     """An anchor of a row."""
 
@@ -156,65 +267,46 @@ class _Anchor(NamedTuple):
     reason: Reason  # why there is no value; `NO_EXPRESSION` without a symbol table
 
 
-class _Chats:
-    """Finds the anchors of rows in the same way as the trainer."""
-
-    def __init__(self, tokenizer: Any, config: IGCConfig) -> None:
-        self.tokenizer, self.config, self.rules = tokenizer, config, Rules.of(config)
-        self.name = type(tokenizer).__name__
-        if not self.rules.inline:
-            raise ValueError(
-                "The config has no anchor rule within texts (`inline` of `anchors`), so no annotation would have an "
-                'anchor. Use `IGCConfig.from_tokenizer(tokenizer, anchors=[..., "="])`.'
-            )
-        if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(
-                f"`{self.name}` is a slow tokenizer, which does not return the offsets of its tokens. Load a fast one "
-                "with `AutoTokenizer.from_pretrained(...)`."
-            )
-        if not getattr(tokenizer, "chat_template", None):
-            raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
-        check_tokenizer(config.token_table, tokenizer)
-
-    def anchors(self, prompt: list[Any], completion: list[Any], where: str) -> list[_Anchor]:
-        """The anchors of a row in order."""
-        apply, rules, solution = self.tokenizer.apply_chat_template, self.rules, completion[0]["content"]
-        asked = {"conversation": prompt, "add_generation_prompt": True}
-        given = {"conversation": prompt + completion, "tokenizer_kwargs": {"return_offsets_mapping": True}}
-        header, text = (apply(**chat, tokenize=False) for chat in (asked, given))
-        begin = text.find(solution, len(commonprefix([header, text])))
-        if begin < 0:
-            raise ValueError(
-                f"{where}: the chat template of `{self.name}` changes the solution {solution[:40]!r}, so the places "
-                "of its annotations are lost. Set `tokenizer.chat_template` to one that keeps messages as they are."
-            )
-        before, row = (apply(**chat, tokenize=True, return_dict=True) for chat in (asked, given))
-        # The first label, as TRL sets it for a row with `prompt` and `completion`.
-        first = len(commonprefix([before["input_ids"], row["input_ids"]]))
-        ids = torch.tensor([row["input_ids"]])  # [1, T]
-        labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
-        at = find_anchors(ids, valid, labels, self.config)  # [1, A]
-        since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
-        inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
-        spans, tokens, anchors = row["offset_mapping"], row["input_ids"], []
-        for place, start in zip(at[0].tolist(), since, strict=True):
-            if place < 0:
-                continue
-            read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
-            value, reason = None, Reason.NO_EXPRESSION
-            if self.config.vocabulary is not None:
-                said = said_at(self.config.vocabulary, tokens, place, start, Limits.of(self.config))
-                value, reason = said.value, said.reason
-            is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
-            begins, ends = (at - begin for at in spans[place])
-            numbers = Counter(str(int(plain(number))) for number in read)
-            anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))
-        return anchors
+def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: list[Any], where: str) -> list[_Anchor]:
+    """The anchors of a row in order, found in the same way as the trainer does."""
+    apply, rules, solution = tokenizer.apply_chat_template, Rules.of(config), completion[0]["content"]
+    asked = {"conversation": prompt, "add_generation_prompt": True}
+    given = {"conversation": prompt + completion, "tokenizer_kwargs": {"return_offsets_mapping": True}}
+    header, text = (apply(**chat, tokenize=False) for chat in (asked, given))
+    begin = text.find(solution, len(commonprefix([header, text])))
+    if begin < 0:
+        raise ValueError(
+            f"{where}: the chat template of `{type(tokenizer).__name__}` changes the solution {solution[:40]!r}, so "
+            "the places of its annotations are lost. Set `tokenizer.chat_template` to one that keeps messages as they "
+            "are."
+        )
+    before, row = (apply(**chat, tokenize=True, return_dict=True) for chat in (asked, given))
+    # The first label, as TRL sets it for a row with `prompt` and `completion`.
+    first = len(commonprefix([before["input_ids"], row["input_ids"]]))
+    ids = torch.tensor([row["input_ids"]])  # [1, T]
+    labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
+    at = find_anchors(ids, valid, labels, config)  # [1, A]
+    since = context_starts(config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
+    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
+    spans, anchors = row["offset_mapping"], []
+    for place, start in zip(at[0].tolist(), since, strict=True):
+        if place < 0:
+            continue
+        read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
+        value, reason = None, Reason.NO_EXPRESSION
+        if config.vocabulary is not None:
+            said = said_at(config.vocabulary, row["input_ids"], place, start, Limits.of(config))
+            value, reason = said.value, said.reason
+        is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
+        begins, ends = (at - begin for at in spans[place])
+        numbers = Counter(str(int(_plain(number))) for number in read)
+        anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))
+    return anchors
 
 
-def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:
+def _owned(anchors: list[_Anchor], marks: list[_Mark], solution: str, report: Report) -> dict[int, _Mark]:
     """Annotations by the index of their anchor. If an anchor has several, the first one counts."""
-    owned: dict[int, Mark] = {}
+    owned: dict[int, _Mark] = {}
     for mark in marks:
         owner = max((i for i, anchor in enumerate(anchors) if _follows(mark, anchor, solution)), default=None)
         if owner is not None and owner not in owned:
@@ -224,14 +316,15 @@ def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Rep
     return owned
 
 
-def _follows(mark: Mark, anchor: _Anchor, solution: str) -> bool:
+def _follows(mark: _Mark, anchor: _Anchor, solution: str) -> bool:
     """Whether an annotation follows an anchor directly, apart from white space or a currency sign."""
     if 0 <= anchor.end <= mark.place:
         return _BETWEEN.fullmatch(solution, anchor.end, mark.place) is not None
     return anchor.start < mark.place < anchor.end and _FUSED.fullmatch(solution, mark.place, anchor.end) is not None
 
 
-def _entries(anchors: list[_Anchor], owned: dict[int, Mark], config: Any, report: Report) -> list[_Entry]:
+# ------------------------------------------------------------------------------------------ columns
+def _entries(anchors: list[_Anchor], owned: dict[int, _Mark], config: IGCConfig, report: Report) -> list[_Entry]:
     """The entries of the operand columns, one per anchor. Counts them in the report."""
     # Of the turns that begin before the solution, the last one is the assistant's.
     header = max((i for i, anchor in enumerate(anchors) if not anchor.is_inline and anchor.end <= 0), default=0)
@@ -245,14 +338,12 @@ def _entries(anchors: list[_Anchor], owned: dict[int, Mark], config: Any, report
     return entries
 
 
-def _entry(mark: Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
+def _entry(mark: _Mark, anchor: _Anchor, config: IGCConfig, report: Report) -> _Entry:
     """The entry of the operand columns for an anchor with an annotation. Counts it in the report."""
     if mark.stated is None:
         return _UNKNOWN
-    if anchor.reason not in _NOT_READ:  # the rules decide what is calculated there, whatever the annotation says
-        found = _by_rule(mark, anchor, config)
-    else:
-        found = _in_words(mark, anchor, config)
+    # Where the rules read an expression, they decide what is calculated, whatever the annotation says.
+    found = (_in_words if anchor.reason in _NOT_READ else _by_rule)(mark, anchor, config)
     if isinstance(found, str):
         # Two integers that are not found are the older, plainer reason.
         is_read = anchor.reason in _OF_NO_EXPRESSION or mark.calculation is not None
@@ -265,12 +356,7 @@ def _entry(mark: Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
     return found
 
 
-# Reasons for which the rules leave an anchor to the network, and those among them that say nothing about the text.
-_NOT_READ = set(Reason) - {Reason.NONE, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED, Reason.TOO_LONG}
-_OF_NO_EXPRESSION = (Reason.NONE, Reason.NO_EXPRESSION)
-
-
-def _by_rule(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
+def _by_rule(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
     """The entry where the rules read an expression, or why there is none."""
     try:
         step = label_expression(mark.expression, Limits.of(config))
@@ -285,11 +371,11 @@ def _by_rule(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
     return step.operator, operands, result, mark.expression
 
 
-def _in_words(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
+def _in_words(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
     """The entry where the network reads two integers, or why there is none."""
-    sign, a, b = mark.calculation or ("", "", "")
-    if not sign:
+    if mark.calculation is None:
         return "not two integers"
+    sign, a, b = mark.calculation
     if mark.is_part:
         return "part of a longer expression"
     if sign not in config.operations:

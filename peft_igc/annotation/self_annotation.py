@@ -3,45 +3,46 @@
 In: rows with `prompt` and `completion`, or `messages`, with one answer each; a causal LM and its tokenizer. Out: the
 rows with operand columns, which are None where no annotation was kept, and a `Report`.
 Each candidate calculation is tried as a note in front of the last message before the answer: `58 * 36 is 2088. `. The
-candidate whose note gives the lowest loss of the answer (`answer_loss`) is kept if that loss is lower by `margin` than
-both the loss without a note and the loss with the note without its result (`58 * 36 is. `).
+candidate whose note gives the lowest loss of the answer is kept if that loss is lower by `margin` than both the loss
+without a note and the loss with the note without its result (`58 * 36 is. `).
 The method cannot find out that a row asks for no arithmetic: a row without annotation is not supervised, and never
 labelled `"none"`. Number words, and what `text.literals` does not understand, are no numbers. Nothing is trained.
 Try it: `peft-igc annotate --help`, `pytest tests/annotation/test_self_annotation.py`
+
+Shapes: B rows, T positions (tokens of the longest text), N tokens of an answer, V vocabulary entries.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from ..data.columns import COLUMNS, columns_of, has_number
-from ..inference.decoding import eval_mode
+from ..data.files import write_rows
+from ..inference.decoding import batches_of, chat_text, eval_mode, longest_text, padding_token
 from ..text.literals import numbers as numbers_in
 from ..text.values import Limits
-from .answer_loss import ScoredRow, answer_losses, read_row
 
 
-__all__ = [
-    "Annotated",
-    "Calculation",
-    "Report",
-    "Settings",
-    "annotate",
-    "by_pattern",
-    "numbers_of",
-    "report_path",
-    "write",
-]
+__all__ = ["Annotated", "Calculation", "Report", "ScoredRow", "Settings", "annotate"]
+__all__ += ["answer_losses", "candidates", "numbers_of", "read_row", "report_path", "write"]
 
 NOTE, CALL = "{a} {operator} {b} is {result}. ", "{a} {operator} {b} is. "  # with and without the result
 EXAMPLES = 10  # rows that a report shows
+# Columns that would change the input of the model, or hide the beginning of the answer, and why they are refused.
+_UNUSED = {
+    "text": "where its answer begins is not known",
+    "tools": "the model would be asked without them",
+    "chat_template_kwargs": "the model would be asked without them",
+    "images": "only texts are read",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Report:
     rows_with_more_numbers: int = 0  # than `max_numbers`, so not all pairs were tried
     candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)  # by reason
-    examples: list[dict[str, Any]] = field(default_factory=list)  # the first rows, with losses
+    examples: list[dict[str, Any]] = field(default_factory=list)  # the first rows, with losses in nats per token
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -94,9 +95,8 @@ class Report:
         counts = [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
         lines = [f"{name:<44}{value:>10,}" for name, value in counts]
         lines += ["rejected", *(f"  {name:<42}{value:>10,}" for name, value in found["rejected"].items())]
-        return "\n".join(
-            [*lines, *(f"{one['annotation'] or 'nothing kept':<30} {one['prompt']!r:.100}" for one in self.examples)]
-        )
+        lines += [f"{one['annotation'] or 'nothing kept':<30} {one['prompt']!r:.100}" for one in self.examples]
+        return "\n".join(lines)
 
 
 class Annotated(NamedTuple):
@@ -113,41 +113,6 @@ class Calculation(NamedTuple):
     a: str
     b: str
     result: str
-
-
-def numbers_of(text: str) -> list[str]:
-    """The integers of a text in their order, canonical: without separators and leading zeros, with their sign."""
-    understood = [(one.value, text[slice(*one.span)]) for one in numbers_in(text) if one.value is not None]
-    return [str(value) for value, written in understood if written.replace(",", "").isdecimal()]
-
-
-def by_pattern(numbers: Sequence[str], num_digits: int, refused: Counter[str]) -> list[Calculation]:
-    """All exact calculations of two of the numbers; sums and products in the text's order only.
-
-    Args:
-        numbers: As `numbers_of` gives them.
-        num_digits: The longest operand and result.
-        refused: Counts the others by reason: the calculator's status, or `"repeated"`.
-    """
-    made: list[Calculation] = []
-    for a, b in itertools.combinations(numbers, 2):
-        for operator, x, y in (("+", a, b), ("-", a, b), ("-", b, a), ("*", a, b), ("/", a, b), ("/", b, a)):
-            result = columns_of(operator, (x, y), Limits(num_digits, num_digits))["igc_result"]
-            if not has_number(result):
-                refused[result] += 1
-            elif (calculation := Calculation(operator, x, y, result)) in made:
-                refused["repeated"] += 1
-            else:
-                made.append(calculation)
-    return made
-
-
-class _Choice(NamedTuple):
-    """The best candidate of a row, and the mean losses of the answer in nats per token."""
-
-    calculation: Calculation
-    losses: dict[str, float | None]  # `without_result` is None where the candidate was rejected before
-    kept: bool
 
 
 def annotate(
@@ -181,18 +146,18 @@ def annotate(
     parts = [read_row(row, f"row {index}") for index, row in enumerate(given)]
     if not tokenizer.chat_template and any(not isinstance(part.context, str) for part in parts):
         raise ValueError("The tokenizer has no chat template, but rows hold messages. Set `tokenizer.chat_template`.")
-    report, chosen = Report(rows=len(given)), list[_Choice | None]()
+    report, found = Report(rows=len(given)), list[Calculation | None]()
     with eval_mode(model):
         for start in range(0, len(parts), size):
             batch = parts[start : start + size]
-            chosen += _choose(batch, lambda tried: answer_losses(model, tokenizer, tried, size), settings, report)
+            found += _choose(batch, lambda tried: answer_losses(model, tokenizer, tried, size), settings, report)
             if progress is not None:
-                progress(len(chosen), len(parts))
-    found = [choice.calculation if choice is not None and choice.kept else None for choice in chosen]
-    report.kept = sum(calculation is not None for calculation in found)
-    made = [row | _columns(calculation) for row, calculation in zip(given, found, strict=True)]
-    report.examples = [_example(*pair) for pair in zip(parts[:EXAMPLES], chosen[:EXAMPLES], strict=True)]
-    return Annotated(made, report)
+                progress(len(found), len(parts))
+    for row, one in zip(given, found, strict=True):
+        values = (None, None, None) if one is None else (one.operator, [one.a, one.b], one.result)
+        row |= dict(zip(COLUMNS, values, strict=True))
+    report.kept, report.examples = sum(one is not None for one in found), report.examples[:EXAMPLES]
+    return Annotated(given, report)
 
 
 def _choose(
@@ -200,14 +165,14 @@ def _choose(
     losses_of: Callable[[list[tuple[ScoredRow, str]]], list[Any]],
     settings: Settings,
     report: Report,
-) -> list[_Choice | None]:
-    """The best candidate of each row, or None without candidates; counts the outcomes in the report."""
-    candidates = [_candidates(row, settings, report) for row in rows]
-    tried = [(at, one) for at, found in enumerate(candidates) for one in (None, *found) if found]
+) -> list[Calculation | None]:
+    """The calculation of each row that is kept, or None; counts the outcomes in the report, and shows the rows."""
+    possible = [candidates(row.text, settings, report) for row in rows]
+    tried = [(at, one) for at, found in enumerate(possible) for one in (None, *found) if found]
     notes = [(rows[at], "" if one is None else NOTE.format_map(one._asdict())) for at, one in tried]
     losses = dict(zip(tried, losses_of(notes), strict=True))
     best: dict[int, Calculation] = {}
-    for at, found in enumerate(candidates):
+    for at, found in enumerate(possible):
         fit = [one for one in found if losses[at, one] is not None and losses[at, None] is not None]
         report.rejected["text too long for the model"] += len(found) - len(fit)
         report.rejected["another one was better"] += max(len(fit) - 1, 0)
@@ -217,69 +182,160 @@ def _choose(
     hopeful = [at for at, one in best.items() if losses[at, None] - losses[at, one] >= settings.margin]
     calls = [(rows[at], CALL.format_map(best[at]._asdict())) for at in hopeful]
     without = dict(zip(hopeful, losses_of(calls), strict=True))
-    chosen: list[_Choice | None] = [None] * len(rows)
-    for at, one in best.items():
+    kept: list[Calculation | None] = [None] * len(rows)
+    for at, row in enumerate(rows):
+        shown: dict[str, Any] = {"prompt": row.text, "answer": row.answer, "annotation": None}
+        report.examples.append(shown)
+        if (one := best.get(at)) is None:
+            continue
         lowest, call = losses[at, one], without.get(at)
-        kept = call is not None and call - lowest >= settings.margin
-        of_texts = {"with_result": lowest, "without_note": losses[at, None], "without_result": call}
-        chosen[at] = _Choice(one, of_texts, kept)
-        if not kept:
-            missed = "margin missed without a note" if call is None else "margin missed without the result"
-            report.rejected[missed] += 1
-    return chosen
+        shown["best_candidate"] = "{a} {operator} {b} = {result}".format_map(one._asdict())
+        shown["nats_per_token"] = {"with_result": lowest, "without_note": losses[at, None], "without_result": call}
+        if call is not None and call - lowest >= settings.margin:
+            kept[at], shown["annotation"] = one, shown["best_candidate"]
+        else:
+            report.rejected[f"margin missed without {'a note' if call is None else 'the result'}"] += 1
+    return kept
 
 
-def _candidates(row: ScoredRow, settings: Settings, report: Report) -> list[Calculation]:
-    """The candidates of a row, counted in the report."""
-    refused, numbers = Counter[str](), numbers_of(row.text)
-    found = by_pattern(numbers[-settings.max_numbers :], settings.num_digits, refused)
-    report.candidates += len(found) + refused.total()
-    report.rejected += refused
+# ------------------------------------------------------------------------------------------ candidates
+def numbers_of(text: str) -> list[str]:
+    """The integers of a text in their order, canonical: without separators and leading zeros, with their sign."""
+    understood = [(one.value, text[slice(*one.span)]) for one in numbers_in(text) if one.value is not None]
+    return [str(value) for value, written in understood if written.replace(",", "").isdecimal()]
+
+
+def candidates(text: str, settings: Settings, report: Report) -> list[Calculation]:
+    """All exact calculations of two of the last numbers of a text; sums and products in the text's order only.
+
+    All are counted in the report, the others as rejected: with the calculator's status, or as `"repeated"`.
+    """
+    numbers, limits = numbers_of(text), Limits(settings.num_digits, settings.num_digits)
+    made: list[Calculation] = []
+    for a, b in itertools.combinations(numbers[-settings.max_numbers :], 2):
+        for operator, x, y in (("+", a, b), ("-", a, b), ("-", b, a), ("*", a, b), ("/", a, b), ("/", b, a)):
+            result = columns_of(operator, (x, y), limits)["igc_result"]
+            report.candidates += 1
+            if not has_number(result):
+                report.rejected[result] += 1
+            elif (calculation := Calculation(operator, x, y, result)) in made:
+                report.rejected["repeated"] += 1
+            else:
+                made.append(calculation)
     report.rows_with_more_numbers += len(numbers) > settings.max_numbers
-    report.rows_without_candidates += not found
+    report.rows_without_candidates += not made
+    return made
+
+
+# ------------------------------------------------------------------------------------------ losses
+class ScoredRow(NamedTuple):
+    """A training row, split for scoring."""
+
+    context: str | list[dict[str, Any]]  # the text or the messages before the answer
+    answer: str
+    text: str  # the context without roles
+
+
+def read_row(row: Mapping[str, Any], where: str) -> ScoredRow:
+    """Splits a training row into context and answer; `where` names it in errors.
+
+    Raises:
+        ValueError: The row has another form than `annotate` asks for, or an empty prompt or answer.
+    """
+    for name, reason in _UNUSED.items():
+        if row.get(name) is not None:
+            raise ValueError(f"{where} has `{name}`: {reason}. Write it as `prompt` and `completion`.")
+    prompt, completion = row.get("prompt"), row.get("completion")
+    if isinstance(prompt, str) and isinstance(completion, str):
+        found = ScoredRow(prompt, completion, prompt)
+    else:
+        chat = row.get("messages")
+        if chat is None and isinstance(prompt, list) and isinstance(completion, list) and len(completion) == 1:
+            chat = [*prompt, *completion]
+        messages = chat if isinstance(chat, list) else []
+        if not all(isinstance(one, Mapping) and isinstance(one.get("content"), str) for one in messages):
+            raise ValueError(f"{where} has a message without text: {messages!r:.200}. Leave the row out.")
+        roles = [one.get("role") for one in messages]
+        if len(roles) < 2 or roles[-1] != "assistant" or roles.count("assistant") > 1:
+            raise ValueError(
+                f"{where} must be two strings `prompt` and `completion`, or messages of which only the last is the "
+                f"assistant's; its fields are {sorted(row)}, its roles {roles}. Split a chat into a row per answer."
+            )
+        *before, last = (dict(one) for one in messages)
+        found = ScoredRow(before, last["content"], "\n".join(one["content"] for one in before))
+    if not found.text.strip() or not found.answer.strip():
+        raise ValueError(f"{where} has an empty prompt or answer. Leave the row out.")
     return found
 
 
-def _columns(calculation: Calculation | None) -> dict[str, Any]:
-    """The operand columns of an annotation."""
-    if calculation is None:
-        return dict.fromkeys(COLUMNS)
-    operator, a, b, result = calculation
-    return dict(zip(COLUMNS, (operator, [a, b], result), strict=True))
+def answer_losses(
+    model: Any, tokenizer: Any, tried: Sequence[tuple[ScoredRow, str]], batch_size: int
+) -> list[float | None]:
+    """The mean loss of each row's answer if the note precedes the question, in nats per token.
+
+    The answer is tokenized separately, so its tokens do not depend on the note; the end of its turn is not scored.
+
+    Args:
+        model: A causal LM in eval mode.
+        tokenizer: Its tokenizer, with a chat template if there are messages.
+        tried: Pairs of row and note. An empty string means no note.
+        batch_size: Texts per forward pass.
+
+    Returns:
+        One loss per pair, or None for a text that is longer than the model's maximum; texts are never cut.
+    """
+    tokens = [
+        (_context(tokenizer, row.context, note), tokenizer(row.answer, add_special_tokens=False)["input_ids"])
+        for row, note in tried
+    ]
+    longest = longest_text(model) or float("inf")
+    fit = [at for at, (before, answer) in enumerate(tokens) if len(before) + len(answer) <= longest]
+    losses: list[float | None] = [None] * len(tokens)
+    for chosen in batches_of([[*before, *answer] for before, answer in (tokens[at] for at in fit)], batch_size):
+        batch = [fit[one] for one in chosen]
+        found = _batch_losses(model, padding_token(model, tokenizer), [tokens[at] for at in batch])
+        for at, loss in zip(batch, found, strict=True):
+            losses[at] = loss
+    return losses
 
 
-def _example(row: ScoredRow, choice: _Choice | None) -> dict[str, Any]:
-    """A row of the sample in the report."""
-    shown: dict[str, Any] = {"prompt": row.text, "answer": row.answer, "annotation": None}
-    if choice is None:
-        return shown
-    tried = "{a} {operator} {b} = {result}".format_map(choice.calculation._asdict())
-    annotation = tried if choice.kept else None
-    return shown | {"annotation": annotation, "best_candidate": tried, "nats_per_token": choice.losses}
+def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> list[int]:
+    """The token ids before the answer, with the note in front of the last message."""
+    if isinstance(context, str):
+        return tokenizer(note + context)["input_ids"]
+    *before, last = context
+    text = chat_text(tokenizer, [*before, last | {"content": note + last["content"]}], "Change the row.")
+    return tokenizer(text, add_special_tokens=False)["input_ids"]  # the template adds them
 
 
+@torch.no_grad()
+def _batch_losses(model: Any, padding: int, tokens: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    """The mean loss of each answer, given the tokens before it."""
+    longest = max(len(before) + len(answer) for before, answer in tokens)
+    ids = torch.full((len(tokens), longest), padding)  # [B, T], padded on the right
+    mask = torch.zeros_like(ids)
+    for index, (before, answer) in enumerate(tokens):
+        ids[index, : len(before) + len(answer)] = torch.tensor(before + answer)
+        mask[index, : len(before) + len(answer)] = 1
+    ids, mask = ids.to(model.device), mask.to(model.device)
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits  # [B, T, V]
+    losses = []
+    for scores, row, (before, answer) in zip(logits, ids, tokens, strict=True):
+        first, end = len(before), len(before) + len(answer)
+        # The scores at a position predict the next token. Losses in bfloat16 are too coarse to compare.
+        predicted = scores[first - 1 : end - 1].float()  # [N, V]
+        losses.append(torch.nn.functional.cross_entropy(predicted, row[first:end]).item())
+    return losses
+
+
+# ------------------------------------------------------------------------------------------ files
 def report_path(output: Path) -> Path:
     """The path of the report, in the same folder as the annotated rows."""
     return output.with_name(f"{output.stem}.report.json")
 
 
 def write(annotated: Annotated, output: Path, facts: Mapping[str, Any]) -> None:
-    """Writes both files completely or not at all: the rows as JSONL, and the report as JSON.
-
-    Args:
-        annotated: Rows and report.
-        output: The path of the rows. The report's is `report_path(output)`.
-        facts: Further entries of the report's file, such as the model's name.
-    """
-    report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2) + "\n"
-    rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in annotated.rows)
-    texts = {report_path(output): report, output: rows}
-    unfinished = {path: path.with_name(f".{path.name}.unfinished") for path in texts}
-    try:
-        for path, text in texts.items():
-            unfinished[path].write_text(text, encoding="utf-8")
-        for path in texts:
-            os.replace(unfinished[path], path)
-    finally:
-        for path in unfinished.values():
-            path.unlink(missing_ok=True)
+    """Writes the rows as JSONL to `output`, and the report to `report_path(output)`, with facts such as the model."""
+    write_rows(output, annotated.rows)
+    report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2)
+    report_path(output).write_text(report + "\n", encoding="utf-8")

@@ -1,11 +1,12 @@
-"""How sure a reading is: a temperature for its probability, and what each value of `confidence` would give.
+"""How sure an adapter has to be before it writes: `peft-igc calibrate`.
 
-`prompt_readings` reads prompts without answering them; `run`, the command `peft-igc calibrate`, fits the temperature,
-and counts right, wrong and silent prompts against the threshold. Start with `run`.
+* `calibrate`: readings of prompts, temperature, threshold, operating curve, and their record.
+
+Imports `numbers`, `mappings`, `tuner` and `inference`; outside of the package torch, peft and, for the plot,
+matplotlib. Start with `calibrate`.
 """
 
-from .prompt_readings import PromptReading, read_prompts
-from .run import OperatingPoint, fit_temperature, operating_curve
+from .calibrate import fit_temperature, operating_curve, read_prompts
 
 
-__all__ = ["OperatingPoint", "PromptReading", "fit_temperature", "operating_curve", "read_prompts"]
+__all__ = ["fit_temperature", "operating_curve", "read_prompts"]

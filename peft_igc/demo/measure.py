@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..calibration.run import CURVE, calibrate, save_calibration
+from ..calibration.calibrate import CURVE, calibrate, save_calibration
 from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, duration, versions
@@ -60,55 +60,29 @@ def say(line: str) -> None:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """Settings of `igc_demonstration`.
+    """Settings of `igc_demonstration`."""
 
-    Args:
-        calibration_items: Texts by authors of whom none is trained, to calibrate with; 0: no calibration.
-        author_items: Texts by further such authors to measure with; the model card has a bound from them.
-        most_wrong: Share of the texts to calibrate with that may be answered wrongly.
-        least_confidence: Smallest threshold that may be chosen.
-        per_group: Test items in each of BIG-bench's 20 subtasks.
-        per_set: Test items in each further generated set; 0: BIG-bench alone, and no human-written texts.
-        base_per_group: Items of a subtask that the base answers alone, too; None: all.
-        number_only_tokens: Tokens of an answer when the base is asked for the number only; 0: it is not.
-        max_new_tokens: Tokens of all other answers.
-        batch_size: Prompts per batch.
-        checks: Measurements of exact match on a small sample during the training.
-        check_per_group: Items of a subtask in that sample.
-        target: Share of BIG-bench's items that is to be right.
-        target_per_group: And that of each subtask.
-    """
-
-    calibration_items: int = 0
-    author_items: int = 0
-    most_wrong: float = 0.01
-    least_confidence: float = 0.0
-    per_group: int = 200
-    per_set: int = 0
-    base_per_group: int | None = None
-    number_only_tokens: int = 0
-    max_new_tokens: int = 16
+    calibration_items: int = 0  # texts by authors of whom none is trained, to calibrate with; 0: no calibration
+    author_items: int = 0  # texts by further such authors to measure with; the model card has a bound from them
+    most_wrong: float = 0.01  # share of the texts to calibrate with that may be answered wrongly
+    least_confidence: float = 0.0  # smallest threshold that may be chosen
+    per_group: int = 200  # test items in each of BIG-bench's 20 subtasks
+    per_set: int = 0  # and in each further generated set; 0: BIG-bench alone, and no human-written texts
+    base_per_group: int | None = None  # items of a subtask that the base answers alone, too; None: all
+    number_only_tokens: int = 0  # of an answer when the base is asked for the number only; 0: it is not
+    max_new_tokens: int = 16  # of all other answers
     batch_size: int = 128
-    checks: int = 0
-    check_per_group: int = 5
-    target: float = 0.98
-    target_per_group: float = 0.0
+    checks: int = 0  # measurements of exact match on a small sample during the training
+    check_per_group: int = 5  # items of a subtask in that sample
+    target: float = 0.98  # share of BIG-bench's items that is to be right
+    target_per_group: float = 0.0  # and that of each subtask
 
 
 class Measurement:
     """The texts of a demonstration, made before the training so that their calculations are not trained.
 
-    Args:
-        settings: All settings.
-        config: The adapter's config, which says what is supported.
-        tokenizer: The base's.
-
-    Attributes:
-        sets: Items by name; None for a set that is not at hand.
-        refusals: Conversational rows of human-written texts to train with.
-
-    Raises:
-        ValueError: The tokenizer has no chat template.
+    `config` is that of the adapter, `tokenizer` the base's, which has a chat template. `sets` has items by name, None
+    for a set that is not at hand; `refusals` conversational rows of human-written texts to train with.
     """
 
     def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
@@ -138,13 +112,10 @@ class Measurement:
         return float(self._answered(model, self.sample)["exact_match"])
 
     def finish(self, trainer: Any, base: str, arguments: Mapping[str, Any], progress: Progress) -> None:
-        """Calibrates and measures the saved adapter, writes the report, and prints the table.
+        """Calibrates and measures the saved adapter of a trainer, writes the report, and prints the table.
 
-        Args:
-            trainer: The trainer after its training.
-            base: Name or folder of the base model.
-            arguments: For the report.
-            progress: The callback of the training.
+        `base` is the name or folder of the base model, `arguments` are for the report, and `progress` is the
+        training's callback.
         """
         folder, model = Path(trainer.args.output_dir), trainer.model
         say(f"Trained in {duration(progress.seconds)}; the adapter is saved, and loaded from disk onto a fresh base.")

@@ -5,7 +5,7 @@ In: counts of `sets`. Out: numbers and lines of text. Try it: `pytest tests/demo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from ..data.bigbench import OPERATION_NAMES
@@ -13,7 +13,7 @@ from ..inference.evaluation import interval
 from ..tuner.saving.model_card import RECORD
 
 
-__all__ = ["OPERATIONS", "accuracy_table", "card_record", "missed_targets", "report_table", "summary"]
+__all__ = ["OPERATIONS", "card_record", "missed_targets", "report_table", "summary"]
 
 OPERATIONS = tuple(OPERATION_NAMES.values())
 _TITLES = {
@@ -34,11 +34,16 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
 
     The one-digit subtasks are complete sets, so their items cannot be kept out of training.
     """
-    counts = _cells(report["groups"])
-    parts = {name: counts[name, None] for name in OPERATIONS}
-    (right, n), (right_of_one, n_of_one) = counts[None, None], counts[None, "1"]
-    parts |= {"one digit": (right_of_one, n_of_one), "two digits and more": (right - right_of_one, n - n_of_one)}
-    return {"all": report["exact_match"]} | {part: right / n for part, (right, n) in parts.items()}
+    scores = report["groups"]
+
+    def share(groups: Set[str]) -> float:
+        found = [scores[group] for group in groups]
+        return sum(round(one["exact_match"] * one["n"]) for one in found) / sum(one["n"] for one in found)
+
+    of_one_digit = {group for group in scores if group.startswith("1_digit_")}
+    parts = {name: share({group for group in scores if group.endswith(f"_{name}")}) for name in OPERATIONS}
+    parts |= {"one digit": share(of_one_digit), "two digits and more": share(scores.keys() - of_one_digit)}
+    return {"all": report["exact_match"]} | parts
 
 
 def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
@@ -51,15 +56,20 @@ def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -
 
 def card_record(results: Mapping[str, Any]) -> str:
     """The section of the model card about the training and the test."""
-    training, parts = results["training"], results["summary"]
-    rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
+    training = results["training"]
     about = (
         f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed {training['seed']}. "
         f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
         "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
     )
-    head = [RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|"]
-    return "\n".join([*head, *rows, *_promise(results)])
+    return "\n".join([RECORD, "", about, "", *_parts(results), *_promise(results)])
+
+
+def _parts(results: Mapping[str, Any]) -> list[str]:
+    """The table of base and adapter on the parts of BIG-bench."""
+    alone, found = (results["summary"][kind] for kind in ("base", "igc"))
+    rows = [f"| {part} | {alone[part]:.2%} | {score:.2%} |" for part, score in found.items()]
+    return ["| questions | base | with the adapter |", "|---|---|---|", *rows]
 
 
 def _promise(results: Mapping[str, Any]) -> list[str]:
@@ -76,57 +86,12 @@ def _promise(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Reports of `evaluate` side by side: a row per operation, a column per number of digits, per cent right.
-
-    Args:
-        results: A report with BIG-bench groups for the title of each block of columns, for instance
-            `{"base": report, "igc": report}`. Other groups are ignored.
-
-    Returns:
-        Lines of text. `all` is a mean over items, not over groups; `-` means that there are no items. Figures are
-        rounded down, so 100.0 means that every answer was right.
-    """
-    cells = {title: _cells(report["groups"]) for title, report in results.items()}
-    digits = sorted({d for counts in cells.values() for _, d in counts if d is not None}, key=int)
-    names = [name for name in OPERATIONS if any((name, None) in counts for counts in cells.values())]
-    width, first = 7, max(map(len, OPERATIONS))
-    block = width * (len(digits) + 1)
-    lines = [" " * first + "".join(f"   {title:^{block}}" for title in cells)]
-    header = "".join(f"{title:>{width}}" for title in (*digits, "all"))
-    lines.append(f"{'digits':<{first}}" + f"   {header}" * len(cells))
-    for name in (*names, None):
-        row = f"{name or 'all':<{first}}"
-        for counts in cells.values():
-            row += "   " + "".join(f"{_percent(counts.get((name, d))):>{width}}" for d in (*digits, None))
-        lines.append(row)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, str | None], tuple[int, int]]:
-    """(right answers, items) by (operation, digits). None as operation or digits means all of them."""
-    counts: dict[tuple[str | None, str | None], tuple[int, int]] = {}
-    for group, score in groups.items():
-        digits, _, name = group.partition("_digit_")
-        if name not in OPERATIONS or not digits.isdecimal():
-            continue
-        for key in ((name, digits), (name, None), (None, digits), (None, None)):
-            right, n = counts.get(key, (0, 0))
-            counts[key] = (right + round(score["exact_match"] * score["n"]), n + score["n"])
-    return counts
-
-
-def _percent(count: tuple[int, int] | None) -> str:
-    """Per cent right with one decimal, rounded down, or `-` without items."""
-    return "-" if count is None else f"{count[0] * 1000 // count[1] / 10:.1f}"
-
-
 def report_table(results: Mapping[str, Any]) -> str:
-    """BIG-bench's subtasks, then all sets; `not measured` where texts were not at hand."""
+    """The parts of BIG-bench, then all sets; `not measured` where texts were not at hand."""
     sets, base = results["sets"], results["base"]["bigbench"]
     width = max(map(len, _TITLES.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
-    lines = [accuracy_table({"base": base, "IGC": sets["bigbench"]}), "", header]
+    lines = [*_parts(results), "", header]
     number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
     for name in (name for name in _TITLES if name in sets):
         if (found := sets[name]) is None:

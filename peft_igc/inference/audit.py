@@ -1,9 +1,12 @@
 """Audit: answers the items of a file as `evaluation` does, and sorts every wrong answer by its cause.
 
 In: a model with an IGC adapter, its tokenizer, items `{"prompt", "target"}`, optionally with `group` and operand
-columns. Out: an `Audit` with the counts of `evaluate`, a `Finding` for each wrong answer, and the number of these by
-cause (`causes`). Where the right result was calculated and the answer is wrong, it is generated again with every gate
-at 1: if it is then right, the gate is the cause. Nothing is changed in the model.
+columns. Out: an `Audit` with the counts of `evaluate`, and a `Finding` with one of `CAUSES` for each wrong answer.
+A cause is the first thing on the way from the text to the answer that went wrong: a wrong operand also makes a wrong
+operator probable, but not the other way round. What should have been read is known if the item has `igc_operator` and
+`igc_operands`, or if its prompt is a question of BIG-bench. Otherwise a wrong result is `misread`, without the part.
+Where the right result was calculated and the answer is wrong, it is generated again with every gate at 1: if it is
+then right, the gate is the cause. Nothing is changed in the model.
 
 Shapes: T positions of a call, H hidden size, B rows of a batch.
 Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`, `pytest tests/inference/test_audit.py`
@@ -11,25 +14,50 @@ Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`, `pytest 
 
 from __future__ import annotations
 
+import math
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
+from ..data.bigbench import parse_question
+from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..text.operations import FUNCTIONS
+from ..text.refusals import Reason
 from ..tuner.hooks.wrapper import active_layer
-from .causes import CAUSES, cause_of, plain_number
+from ..tuner.records import EXPLANATIONS, StepRecord
 from .decoding import prompt_tokens
 from .evaluation import ProgressCallback, answer_items, answer_tokens, is_right
-from .pages import described, document, escaped, shown_step
+from .pages import audit_page
 from .records import Answer
 
 
-__all__ = ["Audit", "Finding", "audit", "open_gates"]
+__all__ = ["CAUSES", "Audit", "Cause", "Finding", "audit", "cause_of", "expected_of", "open_gates"]
 
+LEAST_OPEN = 0.5  # a gate below this is closed
+# Reasons that depend on what the network has read, and those that follow from the text alone.
+_AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
+_AFTER_READING |= {"other_operation", "difference_below_zero"}
+_OF_TEXT = {reason.name.lower() for reason in Reason} - _AFTER_READING
 _OF_FEW_DETAILS = ("refused", "unsure", "status")  # causes whose details are counted
+
+
+class Cause(NamedTuple):
+    """A cause of wrong answers: what happened, what a user can do about it, and the part that is responsible."""
+
+    title: str
+    advice: str
+    part: str
+
+
+_FILE = Path(__file__).parents[1] / "assets" / "audit" / "causes.toml"
+CAUSES = {name: Cause(**cause) for name, cause in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
 
 
 @dataclass(frozen=True)
@@ -55,6 +83,13 @@ class Finding:
         """The calculations of prompt and answer that are untrue, each with its right value."""
         return [] if self.answer.record is None else [str(one) for one in self.answer.record.untrue]
 
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What a page shows of it next to the steps."""
+        item, answer = self.item, self.answer.text + (" (cut)" if self.answer.cut else "")
+        facts = [("item", str(self.index)), ("prompt", item["prompt"]), ("target", item["target"]), ("answer", answer)]
+        return facts + [("why", self.detail)] * bool(self.detail) + [("untrue", one) for one in self.untrue]
+
     def as_dict(self) -> dict[str, Any]:
         """The finding for JSON, each step in one line."""
         item, answer = self.item, self.answer
@@ -76,6 +111,10 @@ class Audit:
     report: dict[str, Any]
     findings: list[Finding]
 
+    def of_cause(self, cause: str) -> list[Finding]:
+        """The findings of a cause."""
+        return [finding for finding in self.findings if finding.cause == cause]
+
     def format(self) -> str:
         """The counts as text for a terminal."""
         report = self.report
@@ -92,10 +131,6 @@ class Audit:
         shown = {name: [one.as_dict() for one in self.of_cause(name)[:examples]] for name in self.report["causes"]}
         return self.report | {"examples": shown}
 
-    def of_cause(self, cause: str) -> list[Finding]:
-        """The findings of a cause."""
-        return [finding for finding in self.findings if finding.cause == cause]
-
     def page(self, title: str = "Audit", examples: int = 20) -> str:
         """The counts and the wrong answers as a page.
 
@@ -104,8 +139,11 @@ class Audit:
             examples: findings shown per cause. They hold prompts and answers: 0 leaves them out.
         """
         lead, _, _ = self.format().partition("\n")
-        causes = "\n".join(_cause(self, name, count, examples) for name, count in self.report["causes"].items())
-        return document(title, f"<p>{lead} The causes, most frequent first:</p>\n{causes}\n{_groups(self.report)}")
+        causes = []
+        for name, count in self.report["causes"].items():
+            details = [(f"{n:,}", detail) for detail, n in self.report["details"].get(name, {}).items()]
+            causes.append((CAUSES[name], count, details, self.of_cause(name)[:examples]))
+        return audit_page(title, lead, causes, self.report)
 
 
 def audit(
@@ -132,7 +170,7 @@ def audit(
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
     answers, report = answer_items(model, tokenizer, items, decoding, progress, record=True)
     wrong = [i for i, answer in enumerate(answers) if not is_right(answer, items[i])]
-    doubtful = [i for i in wrong if plain_number(items[i]["target"]) in [step.result for step in answers[i].steps]]
+    doubtful = [i for i in wrong if _plain(items[i]["target"]) in [step.result for step in answers[i].steps]]
     tokens = prompt_tokens(tokenizer, [items[i]["prompt"] for i in doubtful], raw)
     with open_gates(model):
         again = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
@@ -165,39 +203,112 @@ def open_gates(model: Any) -> Iterator[None]:
         handle.remove()
 
 
-# ------------------------------------------------------------------------------------------ the page
-def _cause(audit: Audit, name: str, count: int, examples: int) -> str:
-    """A cause with its findings, folded."""
-    cause, share = CAUSES[name], count / audit.report["wrong"]
-    details = [(f"{n:,}", detail) for detail, n in audit.report["details"].get(name, {}).items()]
-    shown = audit.of_cause(name)[:examples]
-    more = "" if len(shown) == count else f"<p>{count - len(shown):,} more are not shown.</p>"
-    return (
-        f"<details><summary><b>{escaped(cause.title)}</b> {count:,} ({share:.1%}) "
-        f'<meter value="{share:.3f}"></meter></summary>\n<p>What to do: {escaped(cause.advice)}.</p>'
-        f"{described(details)}<p>Part: {escaped(cause.part)}.</p>\n"
-        f"{''.join(map(_finding, shown))}{more}</details>"
-    )
+# ------------------------------------------------------------------------------------------ causes
+Expected = tuple[str, tuple[str, str] | None]  # the operator or `"none"`, and the operands in the calculator's order
 
 
-def _finding(finding: Finding) -> str:
-    """One wrong answer, with its steps."""
-    item, answer = finding.item, finding.answer.text + (" (cut)" if finding.answer.cut else "")
-    facts = [("item", str(finding.index)), ("prompt", item["prompt"]), ("target", item["target"]), ("answer", answer)]
-    facts += [("why", finding.detail)] if finding.detail else []
-    facts += [("untrue", one) for one in finding.untrue]
-    steps = (shown_step(f"s{finding.index}-{i}", i, step) for i, step in enumerate(finding.answer.steps))
-    return f"<article>{described(facts)}{''.join(steps)}</article>\n"
+def expected_of(item: Mapping[str, Any]) -> Expected | None:
+    """What should have been read for an item, or None if that cannot be told."""
+    operator, operands = item.get("igc_operator"), item.get("igc_operands")
+    if operator == NO_ARITHMETIC:
+        return NO_ARITHMETIC, None
+    if isinstance(operator, str) and operator in FUNCTIONS:
+        return None
+    if isinstance(operator, str) and operands is not None and len(operands) == 2:
+        return operator, (str(operands[0]), str(operands[1]))
+    question = parse_question(item["prompt"])
+    if question is not None:
+        return question[1], (question[0], question[2])
+    return None if re.search(r"\d", item["target"]) else (NO_ARITHMETIC, None)
 
 
-def _groups(report: Mapping[str, Any]) -> str:
-    """Exact match by group, and the steps by status."""
-    groups = [
-        (escaped(name), f"{score['exact_match']:.2%} of {score['n']:,}")
-        for name, score in sorted(report["groups"].items())
-    ]
-    steps = ", ".join(f"{escaped(name)} {count:,}" for name, count in report["steps"].items())
-    return (
-        f"<details><summary>Groups and steps</summary><p>Steps by status: {steps or 'none'}.</p>"
-        f"{described(groups)}</details>"
-    )
+def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool | None) -> tuple[str, str]:
+    """The cause of a wrong answer.
+
+    Args:
+        item: with `prompt`, `target`, and optionally operand columns.
+        answer: the answer, which is not right, with its record.
+        opened: whether the answer is right if every gate is 1; None if that was not tried.
+
+    Returns:
+        A key of `CAUSES`, and a detail.
+    """
+    expected, target, text = expected_of(item), _plain(item["target"]), answer.record
+    assert text is not None
+    if not text.steps:
+        return "no_anchor", ""
+    written = [step for step in text.steps if step.status == "ok"]
+    if expected == (NO_ARITHMETIC, None):
+        return ("silent", written[0].summary) if written else ("base", "")
+    if any(step.result == target for step in written):
+        gates = [token.gate for token in text.tokens if token.gate is not None]
+        return _writing(item["target"].strip(), answer.text.strip(), answer.cut, gates, opened)
+    prompt = len(text.tokens) - len(text.generated)
+    step = next((step for step in reversed(text.steps) if step.position < prompt), text.steps[-1])
+    return _reading(step, expected, target)
+
+
+def _plain(number: str) -> str:
+    """A number without thousands separators, plus sign and spaces."""
+    return number.strip().replace(",", "").removeprefix("+")
+
+
+def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None) -> tuple[str, str]:
+    """The cause where the right result was to be written."""
+    if answer == target:
+        return "cut", "the answer is right, but was cut"
+    detail = f"gates {min(gates):.3f} to {max(gates):.3f}" if gates else "nothing was written"
+    gates = gates or [0.0]
+    if max(gates) < LEAST_OPEN:  # what the base says alone may contain the number
+        return "gate", detail
+    same, begins = _plain(answer) == _plain(target), answer.startswith(target)
+    if same or re.search(rf"(?<![\d.,-]){re.escape(target)}(?![\d]|[.,]\d)", answer):
+        # The last position is that of the number's end. It is the gate that is too low only if open gates mend it.
+        if begins and (gates[-1] >= LEAST_OPEN or opened is False):
+            return "overruled", f"the number is right, the answer goes on; its end was written with {gates[-1]:.3f}"
+        if not same and not begins and gates[0] >= LEAST_OPEN:
+            return "overruled", detail  # something else is where the number was written
+        return "formatting", "cut" if cut else ""
+    if opened or (opened is None and min(gates) < LEAST_OPEN):
+        return "gate", detail + ("; right with open gates" if opened else "")
+    return "overruled", detail
+
+
+def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
+    """The cause where another result, or none, was to be written."""
+    read_as, silent = step.summary, step.status == "none"
+    operator, operands = expected or (NO_ARITHMETIC, None)
+    if silent and step.reason in _OF_TEXT:
+        return "refused", EXPLANATIONS[str(step.reason)]
+    if step.by_rule and not silent:
+        return ("expression", read_as) if step.status == "ok" else ("status", step.status)
+    if not step.by_rule and operands is not None:
+        found = tuple(one.text for one in step.operands)
+        if part := _misread(step, operator, operands):
+            return part, f"{f' {step.operator} '.join(found)} instead of {operands[0]} {operator} {operands[1]}"
+        if step.reason == "look_alike" and operands != found:
+            return "sign", f"{read_as}; rules and network have to agree"
+    if silent and step.reason in _AFTER_READING:
+        return "refused", EXPLANATIONS[str(step.reason)]
+    if step.reason == "no_arithmetic":
+        return "operator", "taken for no arithmetic" + (f": {step.expression}" if step.by_rule else "")
+    if step.reason == "unsure":
+        sure = 1.0 if step.operator_probability is None else step.operator_probability
+        pointed = math.prod(one.probability for one in step.operands)
+        return "unsure", f"least probable: the {'operand' if not step.by_rule and pointed < sure else 'operator'}"
+    if step.status != "ok":
+        return "status", step.status
+    if operands is None:
+        return "misread", read_as
+    wanted = evaluate_exactly(operator, *operands)
+    return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
+
+
+def _misread(step: StepRecord, operator: str, operands: tuple[str, str]) -> str | None:
+    """`operand` or `operator`, whichever was misread first; None if both are right but for signs."""
+    wanted = tuple(_plain(one).lstrip("-").lstrip("0") or "0" for one in operands)
+    if tuple(one.text.lstrip("-") for one in step.operands) != wanted:
+        return "operand"
+    if step.operator == NO_ARITHMETIC and step.reason != "no_arithmetic":
+        return None  # a rule of the choice, not the classifier
+    return "operator" if step.operator != operator else None

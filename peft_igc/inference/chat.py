@@ -4,7 +4,7 @@ In: lines (of a terminal, or of a pipe), a model with an IGC adapter, its tokeni
 message or one of `COMMANDS`. The conversation is kept in memory and written nowhere, but for the page that `/trace`
 writes. Answers are greedy, as in `evaluation`.
 
-Try it: `peft-igc chat --base tiny --adapter demo-output/adapter`, `pytest tests/inference/test_chat.py`
+Try it: `peft-igc chat --base tiny --adapter tiny`, `pytest tests/inference/test_chat.py`
 """
 
 from __future__ import annotations

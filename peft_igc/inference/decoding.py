@@ -17,17 +17,8 @@ import torch
 from transformers import GenerationConfig
 
 
-__all__ = [
-    "batches_of",
-    "chat_text",
-    "end_tokens",
-    "eval_mode",
-    "greedy",
-    "left_padded",
-    "longest_text",
-    "padding_token",
-    "prompt_tokens",
-]
+__all__ = ["batches_of", "chat_text", "end_tokens", "eval_mode", "greedy", "left_padded", "longest_text"]
+__all__ += ["padding_token", "prompt_tokens"]
 
 
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
@@ -40,10 +31,16 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
 
     Raises:
         ValueError: if there is no chat template, if it fails on a single user message, or if a prompt has no tokens.
-        TypeError: if `prompts` is a single string.
+        TypeError: if `prompts` is a single string, or one of them is none.
     """
     if isinstance(prompts, str):  # a string is a sequence too: every character would become a prompt
         raise TypeError(f"`prompts` must be a list of strings, got the string {prompts!r}. Pass `[prompt]`.")
+    for prompt in prompts:
+        if not isinstance(prompt, str):
+            raise TypeError(
+                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Call `trace` once per prompt, "
+                "or `generate_answers` with a list of strings."
+            )
     if not prompts:
         return []
     if raw:

@@ -10,6 +10,7 @@ Try it: `pytest tests/inference/test_details.py`
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,92 +38,86 @@ def detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
         place: the step in its event.
         spell: decodes tokens.
     """
-    event, row = place.event, place.row
+    event, decision = place.event, place.decision
     assert event.ids is not None
     assert event.reading is not None  # observers see all readings
-    ids = event.ids[row].tolist()  # [n]
+    ids = event.ids[place.row].tolist()  # [n]
     first, position = int(event.first), int(place.of(event.anchors))
-    outcome = Result(*(place.of(x).cpu() for x in event.result))
     choice = Choice(*(place.of(x).cpu() for x in event.reading.choose()))
     asked = place.of(event.reading.operator).float().softmax(-1).cpu()  # [K + 1], the last class is "none"
-    said = None if place.decision is None else place.decision.said
-    by_rule = said if said is not None and said.ruled else None
-    culprit = None if place.decision is None or place.decision.culprit[1] < 0 else place.decision.culprit
+    by_rule = decision.said if decision is not None and decision.said.ruled else None
+    culprit = None if decision is None or decision.culprit[1] < 0 else decision.culprit
     operator = int(asked.argmax()) if by_rule else int(choice.operator)  # the network decides only whether it is asked
     second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
     symbols = [*config.operations, NO_ARITHMETIC]
+    at = _places(place, operator)
 
     def text(span: Span) -> str:
         return spell([token for token in ids[span[0] : span[1] + 1] if token >= 0])
 
     last = position - first
     return dataclasses.replace(
-        record_of(config, position, outcome, place),
-        row=row,
+        record_of(config, position, Result(*(place.of(x).cpu() for x in event.result)), place),
+        row=place.row,
         anchor=text((last, last)),
         before=text((max(last - _SHOWN + 1, 0), last)),
-        operands=_operands(place, choice, operator),
+        operands=_operands(place, choice, operator, at),
         operator=symbols[operator],
         operator_probability=float(1 - asked[-1]) if by_rule else float(choice.operator_chance),
         operator_runner_up=None if by_rule else symbols[second],
         operator_runner_up_probability=None if by_rule else float(asked[second]),
         expression_span=None if by_rule is None else (first + by_rule.first, first + by_rule.last),
-        reductions=() if by_rule is None else tuple(map(_reduction, by_rule.found.reductions)),
-        spans=_spans(config, place, by_rule, operator),
+        # such as `4 * 5 = 20`
+        reductions=tuple(
+            f"{one} = refused" if one.result is None else str(one)
+            for one in (() if by_rule is None else by_rule.found.reductions)
+        ),
+        spans=_spans(config, place, by_rule, () if operator == len(config.operations) else at),
         culprit=None if culprit is None else text(culprit) or None,
         culprit_position=None if culprit is None else first + culprit[0],
     )
 
 
-def _reduction(reduction: Any) -> str:
-    """One step of an evaluation, such as `4 * 5 = 20`."""
-    return f"{reduction} = refused" if reduction.result is None else str(reduction)
+def _places(place: Place, operator: int) -> list[int]:
+    """The places of the numbers that an operation takes; in the hidden interface its two slots."""
+    reading = place.event.reading
+    if not isinstance(reading, Pointing):
+        return [0, 1]
+    count = reading.takes[operator] if operator < len(reading.takes) else 2
+    pair: list[int] = place.of(reading.places).tolist()
+    return pair[:count] if count else place.of(reading.marks).argmax(-1).nonzero().flatten().tolist()
 
 
-def _spans(config: IGCConfig, place: Place, by_rule: Said | None, operator: int) -> tuple[Span, ...]:
+def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[int]) -> tuple[Span, ...]:
     """First and last position of the numbers that a step read: those of the expression, or those pointed at."""
-    event = place.event
-    table = config.token_table
+    event, table = place.event, config.token_table
     if table is None or event.ids is None or not isinstance(event.reading, Pointing):
         return ()
     runs = number_runs(table, event.ids[place.row].tolist())
     if by_rule is not None:
         chosen = [run for run in runs if by_rule.first <= run.first <= by_rule.last]
     else:
-        asked = operator < event.reading.operator.shape[-1] - 1
-        positions, pointed = place.of(event.reading.positions).tolist(), _pointed(place, event.reading, operator)
-        begins = {run.first: run for run in runs}
-        chosen = [begins[positions[at]] for at in pointed if asked and positions[at] in begins]
+        begins, positions = {run.first: run for run in runs}, place.of(event.reading.positions).tolist()
+        chosen = [begins[positions[one]] for one in at if positions[one] in begins]
     first = int(event.first)
     return tuple((first + run.first, first + run.last) for run in chosen)
 
 
-def _pointed(place: Place, reading: Pointing, operator: int) -> list[int]:
-    """The places of the numbers that an operation takes."""
-    count = reading.takes[operator] if operator < len(reading.takes) else 2
-    pair: list[int] = place.of(reading.places).tolist()
-    return pair[:count] if count else place.of(reading.marks).argmax(-1).nonzero().flatten().tolist()
-
-
-def _operands(place: Place, choice: Choice, operator: int) -> tuple[NumberRecord, ...]:
+def _operands(place: Place, choice: Choice, operator: int, at: Sequence[int]) -> tuple[NumberRecord, ...]:
     """The operands of a step, with its `choice` without the dimensions B and A."""
     reading: Any = place.event.reading
     points = isinstance(reading, Pointing)
-    at = _pointed(place, reading, operator) if points else [0, 1]
-    if (
-        points and operator < len(reading.takes) and not reading.takes[operator]
-    ):  # marks say which numbers are operands
+    if points and operator < len(reading.takes) and not reading.takes[operator]:  # marks say which ones are operands
         chances, marks = place.of(reading.marks).max(-1)
         digits = place.of(reading.digits).tolist()
         chosen = [(number_text(digits[one], int(marks[one] == Mark.NEGATED)), float(chances[one].exp())) for one in at]
         return tuple(NumberRecord(text, chance, chance) for text, chance in chosen)
-    other = _other_place if points else _other_digit
     return tuple(
         NumberRecord(
             number_text(choice.digits[which].tolist(), int(choice.signs[which])),
             float(choice.operand_chances[which].prod()),
             float(choice.operand_chances[which].min()),
-            *other(place, choice, which),
+            *(_other_place if points else _other_digit)(place, choice, which),
         )
         for which in range(len(at))
     )

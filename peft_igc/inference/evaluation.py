@@ -43,21 +43,8 @@ from .records import Answer, TextRecord
 from .tracing import igc_trace
 
 
-__all__ = [
-    "Answer",
-    "ProgressCallback",
-    "answer_items",
-    "answer_tokens",
-    "count_answers",
-    "decode_answer",
-    "duration",
-    "evaluate",
-    "generate_answers",
-    "interval",
-    "is_right",
-    "trace",
-    "versions",
-]
+__all__ = ["Answer", "ProgressCallback", "answer_items", "answer_tokens", "count_answers", "decode_answer"]
+__all__ += ["duration", "evaluate", "generate_answers", "interval", "is_right", "trace", "versions"]
 
 ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
 _STATUSES = [status.name.lower() for status in Status]
@@ -157,7 +144,11 @@ def evaluate(
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
     answers, report = answer_items(model, tokenizer, items, decoding, progress)
     if predictions is not None:
-        _write_predictions(Path(predictions), items, answers)
+        with Path(predictions).open("w", encoding="utf-8") as file:
+            for item, answer in zip(items, answers, strict=True):
+                found: dict[str, Any] = {"answer": answer.text, "right": is_right(answer, item), "cut": answer.cut}
+                found |= {"source": answer.source, "steps": [step.status for step in answer.steps]}
+                file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
     return {**report, "seconds": round(time.perf_counter() - start, 3)}
 
 
@@ -177,16 +168,21 @@ def answer_items(
         decoding: `batch_size`, `max_new_tokens` and `raw`, as in `evaluate`.
         record: whether the answers have their `record`, which needs an active adapter.
     """
-    _check_items(items)
+    if not items:
+        raise ValueError("There are no items to evaluate. Check the data file or the generator of the items.")
+    for index, item in enumerate(items):
+        for name in ("prompt", "target"):
+            if not isinstance(item.get(name), str):
+                raise ValueError(
+                    f"Item {index}: `{name}` must be a string, got {item.get(name)!r}. Write it as a string, or leave "
+                    "the item out."
+                )
     tokens = _checked_tokens(model, tokenizer, [item["prompt"] for item in items], **decoding)
     sizes = decoding["batch_size"], decoding["max_new_tokens"]
     answers = answer_tokens(model, tokenizer, tokens, *sizes, progress, record=record)
-    return answers, {
-        **count_answers(items, answers),
-        "without_anchor": None if active_config(model) is None else sum(not answer.steps for answer in answers),
-        "settings": dict(decoding),
-        "versions": versions(),
-    }
+    without_anchor = None if active_config(model) is None else sum(not answer.steps for answer in answers)
+    facts = {"without_anchor": without_anchor, "settings": dict(decoding), "versions": versions()}
+    return answers, count_answers(items, answers) | facts
 
 
 def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
@@ -196,6 +192,10 @@ def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
 
 def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
     """The part of a report that depends on the answers alone."""
+
+    def score(hits: Sequence[bool]) -> dict[str, Any]:
+        return {"n": len(hits), "exact_match": sum(hits) / len(hits)}
+
     right = [is_right(answer, item) for item, answer in zip(items, answers, strict=True)]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
@@ -208,39 +208,12 @@ def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer])
     ]
     counts = Counter(step.status for answer in answers for step in answer.steps)
     return {
-        **_score(right),
-        "groups": {group: _score(hits) for group, hits in groups.items()},
+        **score(right),
+        "groups": {group: score(hits) for group, hits in groups.items()},
         "truncated": sum(answer.cut for answer in answers),
         "steps": {name: counts[name] for name in _STATUSES if counts[name]},
         "mistakes": mistakes[:20],
     }
-
-
-def _write_predictions(path: Path, items: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> None:
-    """Writes one JSON object per item."""
-    with path.open("w", encoding="utf-8") as file:
-        for item, answer in zip(items, answers, strict=True):
-            found: dict[str, Any] = {"answer": answer.text, "right": is_right(answer, item), "cut": answer.cut}
-            found |= {"source": answer.source, "steps": [step.status for step in answer.steps]}
-            file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
-
-
-def _check_items(items: Sequence[Mapping[str, Any]]) -> None:
-    """Validates the items before any answer is generated."""
-    if not items:
-        raise ValueError("There are no items to evaluate. Check the data file or the generator of the items.")
-    for index, item in enumerate(items):
-        for name in ("prompt", "target"):
-            if not isinstance(item.get(name), str):
-                raise ValueError(
-                    f"Item {index}: `{name}` must be a string, got {item.get(name)!r}. Write it as a string, or leave "
-                    "the item out."
-                )
-
-
-def _score(right: Sequence[bool]) -> dict[str, Any]:
-    """Number of items and the fraction of them answered correctly."""
-    return {"n": len(right), "exact_match": sum(right) / len(right)}
 
 
 def versions() -> dict[str, str]:
@@ -312,20 +285,18 @@ def answer_tokens(
 
 def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None) -> Answer:
     """An answer whose steps are those of its record, which know more, but not whether their results are spelled."""
+
+    def spelled(step: StepRecord) -> bool:
+        """Whether the text has the result of a step as a number of its own."""
+        number = rf"(?<![\w.]){re.escape(str(step.result))}(?!\w|[.,]\d)"
+        return step.result is not None and re.search(number, text.replace(",", "")) is not None
+
     told = [step.written for step in steps]
-    if record is not None:
-        steps = record.steps
+    steps = steps if record is None else record.steps
     if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
-        told = [written or _spells(text, step) for step, written in zip(steps, told, strict=False)]
+        told = [written or spelled(step) for step, written in zip(steps, told, strict=False)]
     steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
     return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps))
-
-
-def _spells(text: str, step: StepRecord) -> bool:
-    """Whether an answer has the result of a step as a number of its own."""
-    if step.result is None:
-        return False
-    return re.search(rf"(?<![\w.]){re.escape(step.result)}(?!\w|[.,]\d)", text.replace(",", "")) is not None
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:

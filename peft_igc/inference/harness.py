@@ -1,6 +1,9 @@
-"""`IGCLM`: a model class for lm-evaluation-harness (lm_eval 0.4.13) that knows where a question ends.
+"""`IGCLM`: a model class for lm-evaluation-harness (lm_eval 0.4.13) that knows where a question ends, and its tasks.
 
-    lm_eval --model igc --model_args pretrained=tiny,peft=tiny --tasks arithmetic_generated --include_path FOLDER
+    FOLDER=$(python -c "import peft_igc; print(peft_igc.__path__[0])")/assets/lm_eval
+    lm_eval --model igc --model_args pretrained=tiny,peft=tiny --include_path $FOLDER --apply_chat_template \
+        --tasks arithmetic_generated
+    lm_eval ... --tasks arithmetic_file --metadata '{"data": "items.jsonl"}'
 
 In: requests of the harness. Out: its answers and likelihoods. A likelihood request is one text with its answer in it,
 so the anchors are those that `generate` would find: the end of the *context*, and token sequences. Greedy decoding
@@ -8,8 +11,12 @@ takes no penalties from the checkpoint, and the embeddings are not resized to th
 All else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`, to the
 digit. `import peft_igc` makes lm_eval know the name `igc`; the program `lm_eval` needs `peft-igc autoload on`.
 
+The tasks are YAML files that name `generated` (items of our generator in the form of BIG-bench) or `from_file` (items
+of `peft-igc eval`). `_likelihood` after the name asks whether target and end token are the most probable ones, as
+exact match of a generated answer does; no text has to be generated for it.
+
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
-Try it: `pytest tests/inference/test_harness.py`; the tasks are in `harness_tasks`
+Try it: `pytest tests/inference/test_harness.py`
 """
 
 from __future__ import annotations
@@ -22,14 +29,17 @@ import torch
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 
+from ..data.bigbench import bigbench_test_set
+from ..data.files import read_items
 from ..tuner.anchors import Rules, anchors_in_text
 from ..tuner.base_model import TINY
 from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
 
 
-__all__ = ["IGCLM", "anchors_of_batch", "key_of", "waves"]
+__all__ = ["FOLDER", "IGCLM", "anchors_of_batch", "from_file", "generated", "key_of", "match", "waves"]
 
+FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
 Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text
 _FILL = 0  # the token with which the harness fills short rows, on the right and without a mask
@@ -152,3 +162,42 @@ class IGCLM(HFLM):
         """The parent's method without the checkpoint's own penalties, which make repeated digits wrong."""
         neutral = {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
         return super()._model_generate(context, max_length, stop, **{**neutral, **kwargs})
+
+
+# ------------------------------------------------------------------------------------------ tasks
+def generated(per_group: int = 10, seed: int = 0, **metadata: Any) -> dict[str, Any]:
+    """Items of the generator, `per_group` for each of the twenty operations and lengths."""
+    return _rows(bigbench_test_set(per_group, seed), metadata)
+
+
+def from_file(data: str | None = None, **metadata: Any) -> dict[str, Any]:
+    """Items of `peft-igc eval`, from the file `data`."""
+    if not data:
+        raise ValueError('The task has no file to read. Pass its path: `--metadata \'{"data": "items.jsonl"}\'`.')
+    return _rows(read_items(Path(data).expanduser()), metadata)
+
+
+def _rows(items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
+    """The dataset of these items."""
+    from datasets import Dataset
+
+    end = metadata.get("end")
+    end = _end_token(metadata) if end is None else end
+    columns = ("prompt", "target", "group")
+    rows = [{name: str(item.get(name) or "") for name in columns} for item in items]
+    return {"test": Dataset.from_list([row | {"ending": row["target"] + end} for row in rows])}
+
+
+def _end_token(metadata: dict[str, Any]) -> str:
+    """The text of the end token of the model that `metadata` names; empty without a name."""
+    from transformers import AutoTokenizer
+
+    name = metadata.get("tokenizer") or metadata.get("pretrained")
+    if not isinstance(name, str):
+        return ""
+    return AutoTokenizer.from_pretrained(find_base(name)).eos_token or ""
+
+
+def match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    """Exact match of a generated answer, as in `peft-igc eval`: white space at both ends does not count."""
+    return {"exact_match": float(results[0].strip() == doc["target"].strip())}

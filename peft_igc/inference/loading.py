@@ -31,19 +31,8 @@ LONGEST_ERROR = 400  # characters of another package's error, which may quote a 
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = [
-    "TINY",
-    "TINY_FOLDER",
-    "find_adapter",
-    "find_base",
-    "is_hub_id",
-    "load_adapter",
-    "load_base",
-    "read_config",
-    "tiny_base",
-    "tiny_igc",
-    "with_template",
-]
+__all__ = ["TINY", "TINY_FOLDER", "find_adapter", "find_base", "is_hub_id", "load_adapter", "load_base"]
+__all__ += ["read_config", "tiny_base", "tiny_igc", "with_template"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -3,7 +3,7 @@
 A `TextRecord` is one text with its tokens and steps. It has three views: text (`format`), JSON (`json_lines`) and a
 page (`pages`). An `Answer` is what `generate` returned of it: text, steps, and one line that says whether the
 calculator wrote it. The record of a step is `tuner.records.StepRecord`; no tensors here.
-Try it: `pytest tests/inference/test_records.py`
+Try it: `pytest tests/inference/test_tracing.py`
 """
 
 from __future__ import annotations

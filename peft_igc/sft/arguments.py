@@ -3,7 +3,7 @@
 In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
 passed on, so the config's own default applies. `check` refuses arguments about the calculator, a LoRA or quantization
 that contradict each other or have no effect; TRL validates its other arguments itself. Nothing is loaded here.
-Try it: `pytest tests/sft/test_sft.py -k arguments`
+Try it: `pytest tests/sft/test_arguments.py`
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..demo.measure import Demonstration
 from ..trainer.config import IGCSFTConfig, settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import INTERFACES, PROMPT_END
+from ..tuner.config_values import INTERFACES, PROMPT_END, SIZES
 
 
 __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "Parsed", "check", "igc_config"]
@@ -57,7 +57,11 @@ def _with_settings(cls: Any) -> Any:
         if str in parts:  # such as `reading_context`, a name or a number
             hint = str
         cls.__annotations__[name] = hint | None
-        setattr(cls, name, _argument(None, f"{OF_CONFIG}{one.metadata['help']}."))
+        default = CONFIDENCE if one.name == "confidence" else one.default
+        if one.name in SIZES["hidden"]:
+            default = ", ".join(f"{size[one.name]} ({kind})" for kind, size in SIZES.items() if one.name in size)
+        shown = "" if default in (None, dataclasses.MISSING) else f" (default: {default})"
+        setattr(cls, name, _argument(None, f"{OF_CONFIG}{one.metadata['help']}{shown}."))
     return dataclass(cls)
 
 

@@ -1,6 +1,6 @@
-"""The closing evaluation of `peft-igc sft`: rows held out of the training, and what the trained calculator does there.
+"""The closing evaluation of `peft-igc sft`: what the trained calculator does on rows held out of the training.
 
-Before the training, annotated rows are held out, and labels that teach nothing are refused. Afterwards a `Closing` has
+Before the training, labels that teach nothing are refused. Afterwards a `Closing` has
 the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
 silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
 rows are judged, too. Nothing is trained here.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from accelerate import PartialState
 from accelerate.logging import get_logger
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
-from ..data.dataset import row_labels, similar_columns, summarize, to_dataset
+from ..data.dataset import row_labels, similar_columns, summarize
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
@@ -37,44 +36,18 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step
 from .arguments import Parsed
-from .datasets import CHAT_PAIR, PAIR, generated_rows
 
 
 __all__ = ["FILE_NAME", "Closing", "check_annotated", "close", "describe", "evaluate_closing", "held_out_batches"]
-__all__ += ["hold_out", "learned_nothing"]
+__all__ += ["learned_nothing"]
 
 logger = get_logger(__name__)
 
-LARGEST_PART = 10  # at most one of this many annotated rows is held out
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
 Batches = list[dict[str, torch.Tensor]]
 LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
-
-
-# ------------------------------------------------------------------------------------------ before the training
-def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conversational: bool) -> tuple[Any, Any]:
-    """The training set without `igc_held_out` annotated rows, or fewer where there are few, and these rows, or None.
-
-    Rows of a test set are preferred. Generated rows alone are continued, so that the trained ones do not depend on how
-    many are held out. Of other data a tenth at most is taken away.
-    """
-    source, wanted, seed = train if test is None else test, parsed.igc.igc_held_out, parsed.training.seed
-    if not wanted or isinstance(source, dict) or not hasattr(source, "__len__"):
-        return train, None
-    annotated = supervised_rows(source)
-    count = min(wanted, len(annotated) // (LARGEST_PART if test is None else 1))
-    if not count:
-        return train, None
-    if test is None and generated_alone:
-        rows = generated_rows(parsed.igc, seed, CHAT_PAIR if conversational else PAIR)
-        return train, to_dataset(rows.take(len(train) + count)[len(train) :])
-    chosen = set(random.Random(seed).sample(annotated, count))
-    held = source.select(sorted(chosen))
-    if test is not None:
-        return train, held
-    return train.select([index for index in range(len(train)) if index not in chosen]), held
 
 
 def check_annotated(train: Any, parsed: Parsed) -> None:
@@ -108,7 +81,6 @@ def describe(train: Any, config: IGCConfig, parsed: Parsed) -> None:
     state.print(f"Learning rate: {rates}.")
 
 
-# ------------------------------------------------------------------------------------------ after the training
 @dataclass(frozen=True)
 class Closing:
     """Counts over held-out rows."""

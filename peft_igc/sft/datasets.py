@@ -4,19 +4,20 @@ In: TRL's data arguments and `IGCArguments`. Out: a training set with operand co
 annotation, and a test set if an evaluation needs one. A dataset is a folder, a file or a hub id, with conversations
 (`messages`), prompts and completions, or texts. The package's own arithmetic can be added. Nothing is tokenized and no
 operand column is checked here: the trainer does both.
-Try it: `pytest tests/sft/test_sft.py -k data`
+Try it: `pytest tests/sft/test_datasets.py`
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, supervised_rows
 from ..data.dataset import similar_columns, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
@@ -35,6 +36,7 @@ CHAT_PAIR = f"{PAIR} of messages"
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
+LARGEST_PART = 10  # at most one of this many annotated rows is held out
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
 
@@ -43,15 +45,10 @@ def generated_rows(
 ) -> ArithmeticRows:
     """The stream of the package's own arithmetic. Equal seeds give equal rows.
 
-    Without a calculator, the rows are those of the calculator that a LoRA is compared with.
-
-    Args:
-        arguments: The parsed arguments.
-        seed: Seed of the stream.
-        form: `CHAT` or `CHAT_PAIR` for messages, any other for plain strings.
-        excluded: Test items, whose calculations do not occur, except those of BIG-bench's one-digit subtasks, which
-            are complete sets. None: `bigbench_test_set(200)`.
-        changes: Arguments of `ArithmeticRows` that differ.
+    Without a calculator, the rows are those of the calculator that a LoRA is compared with. The forms `CHAT` and
+    `CHAT_PAIR` have messages, others plain strings. The calculations of `excluded` (None: `bigbench_test_set(200)`) do
+    not occur, except those of BIG-bench's one-digit subtasks, which are complete sets. `changes` are arguments of
+    `ArithmeticRows`.
     """
     limits, most = _limits(arguments), arguments.igc_generated_max_digits
     with_tokens = arguments.igc_interface == "tokens"
@@ -103,8 +100,8 @@ def rows_of_writing(
 
 def load_corpora(
     parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None
-) -> tuple[Any, Any]:
-    """The training set and the test set, which is None unless `eval_strategy` needs one.
+) -> tuple[Any, Any, Any]:
+    """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
     Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
     Without other data they are messages, if `conversational`.
@@ -124,16 +121,35 @@ def load_corpora(
             if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
     parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
-    if arguments.igc_generated_rows:
+    held, wanted = None, arguments.igc_held_out if arguments.has_igc else 0
+    if count := arguments.igc_generated_rows:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
-        if form == TEXT:
-            raise ValueError(
-                f"`igc_generated_rows` are prompts and completions, but `{next(iter(parts))}` holds texts. "
-                "Write its rows as prompts and completions, or leave one of them out."
-            )
-        rows = generated_rows(arguments, training.seed, form, excluded)
-        parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
-    return _joined(parts, test, parsed)
+        if form == TEXT or (form == CHAT and not training.assistant_only_loss):
+            name, cure = next(iter(parts)), "write its rows as prompts and completions, or leave one of them out"
+            cure = f"set `assistant_only_loss=True`, or {cure}" if form == CHAT else cure
+            raise ValueError(f"`igc_generated_rows` are prompts and completions, but `{name}` has {form}: {cure}.")
+        # Rows of a stream alone are held out after the trained ones, which then do not depend on how many these are.
+        more = 0 if parts or training.eval_strategy != "no" else min(wanted, count // LARGEST_PART)
+        rows = generated_rows(arguments, training.seed, form, excluded).take(count + more)
+        if form == CHAT:
+            rows = [{"messages": [*row.pop("prompt"), *row.pop("completion")], **row} for row in rows]
+        parts["igc_generated_rows"] = to_dataset(rows[:count])
+        held = to_dataset(rows[count:]) if more else None
+    train, test = _joined(parts, test, parsed)
+    return (train, test, held) if held is not None else _hold_out(train, test, wanted, training.seed)
+
+
+def _hold_out(train: Any, test: Any, wanted: int, seed: int) -> tuple[Any, Any, Any]:
+    """Both sets, and `wanted` annotated rows of the test set, or else of the training set without them, of which a
+    tenth at most is taken away."""
+    source = train if test is None else test
+    annotated = supervised_rows(source) if wanted and hasattr(source, "__len__") else []
+    if not (count := min(wanted, len(annotated) // (LARGEST_PART if test is None else 1))):
+        return train, test, None
+    chosen = set(random.Random(seed).sample(annotated, count))
+    if test is None:
+        train = train.select([at for at in range(len(train)) if at not in chosen])
+    return train, test, source.select(sorted(chosen))
 
 
 def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]:
@@ -143,7 +159,7 @@ def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]
         _check_columns(name, part, training.dataset_text_field, parsed.igc.has_igc)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
-    train = join(parts, training.assistant_only_loss)
+    train = join(parts)
     if mixture.test_split_size is not None:  # also instead of a test split that the dataset has
         split = train.train_test_split(test_size=mixture.test_split_size, seed=training.seed)
         train, test = split["train"], split["test"]
@@ -263,12 +279,10 @@ def _form(name: str, part: Any) -> str:
     return held[0]
 
 
-def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
+def join(parts: dict[str, Any]) -> Any:
     """Concatenates datasets. The result has the columns of all of them, with None where a part has no such column.
 
-    Conversations and pairs of messages are joined as conversations if `assistant_only_loss` keeps the loss off the
-    prompts. Prompts that contain an answer are then refused, because that answer would be trained too. If one part has
-    lists of annotations, the single annotations of the others become lists of one.
+    If one part has lists of annotations, the single annotations of the others become lists of one.
 
     Raises:
         ValueError: Parts do not go together. The message names them.
@@ -278,14 +292,9 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
     if len(parts) == 1:
         return next(iter(parts.values()))
     forms = {name: _form(name, part) for name, part in parts.items()}
-    if set(forms.values()) == {CHAT, CHAT_PAIR} and assistant_only_loss:
-        parts = {name: _as_chats(name, part) if forms[name] == CHAT_PAIR else part for name, part in parts.items()}
-    elif len(set(forms.values())) > 1:
+    if len(set(forms.values())) > 1:
         held = "; ".join(f"`{name}` has {form}" for name, form in forms.items())
-        raise ValueError(
-            f"The datasets of a mixture need one form: {held}. Prompts and completions of messages can be joined with "
-            "conversations if `assistant_only_loss=True`; rewrite others."
-        )
+        raise ValueError(f"The datasets of a mixture need one form: {held}. Rewrite the rows of one, or leave it out.")
     if any(_has_lists(part) for part in parts.values()):
         parts = {name: part if _has_lists(part) else _as_lists(part) for name, part in parts.items()}
     try:
@@ -295,21 +304,6 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
             f"The datasets {', '.join(f'`{name}`' for name in parts)} hold one column in different types: {error} "
             "Leave that column out with `columns`, or give it one type."
         ) from error
-
-
-def _as_chats(name: str, part: Any) -> Any:
-    """Prompts and completions as `messages`."""
-
-    def joined(row: Any) -> dict[str, Any]:
-        if any(message["role"] == "assistant" for message in row["prompt"]):
-            raise ValueError(
-                f"A prompt of `{name}` holds an answer of the assistant, {row['prompt']}, which is not trained by "
-                "itself, but would be as a part of a conversation. Write the other datasets as prompts and "
-                "completions, or leave one out."
-            )
-        return {"messages": row["prompt"] + row["completion"]}
-
-    return part.map(joined, remove_columns=["prompt", "completion"])
 
 
 def _has_lists(part: Any) -> bool:

@@ -29,11 +29,9 @@ RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
 
 
 def run_demo(output: str | Path, **options: Any) -> dict[str, Any]:
-    """Runs the recipe of a demonstration, and returns the content of `results.json`.
+    """Runs the recipe of a demonstration with the options of `command`, and returns the content of `results.json`.
 
-    Args:
-        output: Output folder, created if it does not exist. Earlier results in it are replaced at the end.
-        options: As in `command`.
+    The output folder is created if it does not exist. Earlier results in it are replaced at the end.
 
     Raises:
         ValueError: `output` is a file, or as of `run.main`.
@@ -69,15 +67,10 @@ def command(
     device: str | None = None,
     more: list[str] | None = None,
 ) -> list[str]:
-    """The arguments of `peft-igc sft` for a demonstration.
+    """The arguments of `peft-igc sft` for a demonstration, from those of `peft-igc demo` and `more`.
 
-    Args:
-        base: `tiny`, `smollm2`, or the folder of a causal LM.
-        interface: Of the adapter.
-        seed: Of the adapter's initial weights and of the training rows. Test sets are the same for all seeds.
-        minutes, layer, per_group: As the arguments of `peft-igc demo`; None: those of the recipe.
-        device: `cpu` or `cuda`. None: `cpu` for the embedded base, else a GPU if there is one.
-        more: Further arguments of `peft-igc sft`.
+    None: as in the recipe; the device is `cpu` for the embedded base, else a GPU if there is one. The seed is that of
+    the adapter's initial weights and of the training rows; test sets are the same for all seeds.
     """
     kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
     recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"

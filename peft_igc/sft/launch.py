@@ -2,7 +2,7 @@
 
 In: the part of a command line that another parser did not recognize. Out: an exit code, after all processes have
 ended. Nothing here knows what the processes do, except that each may end a trainer.
-Try it: `pytest tests/sft/test_sft.py -k launch`
+Try it: `pytest tests/sft/test_launch.py`
 """
 
 from __future__ import annotations
@@ -64,11 +64,10 @@ def launch_arguments(rest: list[str]) -> list[str]:
 
 
 def launch(arguments: list[str], script: list[str]) -> int:
-    """Runs `python -m peft_igc.sft` in the processes that are asked for, and returns the exit code of all of them.
+    """Runs `python -m peft_igc.sft` with the arguments `script` in the processes that are asked for.
 
-    Args:
-        arguments: Arguments of `accelerate launch` and `--accelerate_config`, a file or the name of one in `CONFIGS`.
-        script: Arguments of the program.
+    `arguments` are those of `accelerate launch` and `--accelerate_config`, a file or the name of one in `CONFIGS`.
+    Returns the exit code of all processes.
 
     Raises:
         ValueError: The configuration is unknown, or fewer processes would be started than asked for.

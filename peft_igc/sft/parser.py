@@ -1,16 +1,14 @@
-"""`SFTParser`: TRL's argument parser, with a help page of one screen, and one of all arguments; defaults of a run.
+"""`SFTParser`: TRL's argument parser, with a help page of one screen; defaults of a run.
 
 In: a command line. Out: what `TrlParser` returns, and values of ours for what the user left out, where those of TRL
-would teach a calculator next to nothing (`run_defaults`); the help pages show these. The calculator's own learning
-rate is a default of `IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
+would teach a calculator next to nothing (`run_defaults`). The calculator's own learning rate is a default of
+`IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
 Try it: `peft-igc sft --help`, `pytest tests/sft/test_parser.py`
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +18,9 @@ import torch
 import yaml
 from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser
 
-from ..trainer.config import IGCSFTConfig
+from ..trainer.config import CALCULATOR_RATE, IGCSFTConfig
 from ..trainer.precision import computes_bf16, in_bf16
-from ..tuner.config import IGCConfig
-from ..tuner.config_values import SIZES
-from .arguments import ASSISTANT_HEADER, CONFIDENCE, OF_CONFIG, IGCArguments, Parsed
+from .arguments import OF_CONFIG, IGCArguments, Parsed
 from .launch import launch_arguments
 
 
@@ -32,24 +28,16 @@ __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "W
 __all__ += ["device_arguments", "given_names", "run_defaults"]
 
 TYPES = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
-# Arguments of TRL and transformers that almost every run sets; they come before the hundred others.
-OFTEN = (
+# The arguments of the page of one screen: ours, and those of TRL and transformers that almost every run sets.
+SHORT = (
+    "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
+    "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
+    "igc_writing igc_exact_match "
     "model_name_or_path output_dir dataset_name eval_strategy max_steps learning_rate "
     "per_device_train_batch_size gradient_accumulation_steps max_length seed bf16 use_cpu save_steps "
     "resume_from_checkpoint enable_jit_checkpoint report_to"
 ).split()
-# Those of the page of one screen, ours first.
-SHORT = (
-    "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
-    "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
-    "igc_writing igc_exact_match"
-).split()
-WIDTH, ABOUT = 119, 59  # columns of that page, and the one at which the texts begin
-EXAMPLES = """\
-examples:
-  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
-  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens --resume_from_checkpoint true
-"""
+WIDTH = 119  # columns of that page
 
 # TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
 STEPS = 2000
@@ -60,20 +48,19 @@ WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
 LONG = 100  # least number of steps with a warm-up
 GENERATED_ROWS = 10_000
 LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
+EXAMPLES = f"""\
+defaults where a calculator is trained: {GENERATED_ROWS:,} generated rows; {STEPS:,} steps of {BATCH_SIZE} rows,
+  of which one in {WRITING_EVERY} trains the writing; rate {CALCULATOR_RATE:g}, {MUON_RATE:g} for matrices
+examples:
+  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
+  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens --resume_from_checkpoint true
+"""
 # Whoever gives one of these has chosen an optimizer.
 _RATES = {"learning_rate", "igc_learning_rate", "igc_muon_learning_rate", "optim", "optim_args"}
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Shows defaults, and keeps the lines of the examples."""
-
-
-class _HelpAll(argparse.Action):
-    """Prints the page of all arguments, and ends the program."""
-
-    def __call__(self, parser: Any, *args: Any, **kwargs: Any) -> None:
-        parser._print_message(parser.format_help_all(), sys.stdout)
-        parser.exit()
 
 
 class SFTParser(TrlParser):
@@ -83,9 +70,6 @@ class SFTParser(TrlParser):
         usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
         options: dict[str, Any] = {"epilog": EXAMPLES, "allow_abbrev": False, "formatter_class": _Formatter}
         super().__init__(TYPES, prog="peft-igc sft", usage=usage, **options)
-        self.add_argument(
-            "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
-        )
 
     def set_defaults_with_config(self, **kwargs: Any) -> list[str]:
         """Refuses unknown keys of a YAML file, before an error about values could hide them."""
@@ -97,54 +81,21 @@ class SFTParser(TrlParser):
         return found, launch_arguments(rest)
 
     def format_help(self) -> str:
-        """The help page of one screen, a line for each argument: ours, then what most runs set of the others."""
-        self._show_defaults()
-        named = {action.dest: action for action in reversed(self._actions)}
-        lines = [f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]", ""]
-        lines += [f"{'argument (--help-all shows all)':<33} default", *(_line(named[name]) for name in SHORT), ""]
-        return "\n".join([*lines, *(_line(named[name]) for name in OFTEN), "", EXAMPLES])
+        """The help page of one screen: an argument and the first sentence about it per line."""
+        about = {action.dest: (action.help or "").removeprefix(OF_CONFIG) for action in reversed(self._actions)}
+        texts = [about[name].partition(". ")[0].rstrip(".") for name in SHORT]
+        texts = [textwrap.shorten(text, WIDTH - 34, placeholder=" ...") for text in texts]
+        lines = [f"  --{name:<29} {text}".rstrip() for name, text in zip(SHORT, texts, strict=True)]
+        head = f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]"
+        return "\n".join([head, "arguments (--help-all shows all):", *lines, EXAMPLES])
 
     def format_help_all(self) -> str:
         """The page of all arguments, ours first."""
-        self._show_defaults()
+        for action in self._actions:  # of the fields of `IGCConfig`: the help text has the default
+            action.default = argparse.SUPPRESS if action.default is None else action.default
         (group,) = (group for group in self._action_groups if group._group_actions and group.title == "options")
         group._group_actions.sort(key=lambda action: not action.dest.startswith("igc_"))
         return super().format_help()
-
-    def _show_defaults(self) -> None:
-        """Gives the arguments the defaults of a run, for a page; none where the help text tells what None means."""
-        # A processor is on every machine: `TrainingArguments` refuses what a machine lacks.
-        line, device = ["--use_cpu", "--bf16", "false"], device_arguments(set())
-        parsed = Parsed(*SFTParser().parse_args_and_config(line, return_remaining_strings=True))
-        defaults = _config_defaults() | run_defaults(parsed, set())
-        defaults |= {"use_cpu": "--use_cpu" in device, "bf16": "--bf16" not in device}
-        # The calculator does not follow TRL's `learning_rate` of 2e-5. A LoRA has a rate of ours, too (`LORA_RATE`).
-        defaults["learning_rate"] = parsed.training.calculator_learning_rate
-        for action in self._actions:
-            default = defaults.get(action.dest, action.default)
-            action.default = argparse.SUPPRESS if default is None else default
-
-
-def _config_defaults() -> dict[str, Any]:
-    """The defaults of the fields of `IGCConfig`, which are None as arguments."""
-    found: dict[str, Any] = {
-        f"igc_{f.name}": f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-        for f in dataclasses.fields(IGCConfig)
-    }
-    for name in SIZES["hidden"]:
-        known = {kind: sizes[name] for kind, sizes in reversed(SIZES.items()) if name in sizes}
-        found[f"igc_{name}"] = ", ".join(f"{size} ({kind})" for kind, size in known.items())
-    none = {f.name for f in dataclasses.fields(IGCArguments) if f.default is None}
-    found |= {"igc_anchors": ASSISTANT_HEADER, "igc_confidence": CONFIDENCE}
-    return {name: value for name, value in found.items() if name in none}
-
-
-def _line(action: argparse.Action) -> str:
-    """An argument, the default in a run, and the first sentence about it, in one line."""
-    about = (action.help or "").partition(OF_CONFIG)[2] or (action.help or "").partition(". ")[0]
-    default = "" if action.default is argparse.SUPPRESS else action.default
-    named = f"  --{action.dest:<29} {default!s:<24} "
-    return (named + textwrap.shorten(about.rstrip("."), WIDTH - ABOUT, placeholder=" ...")).rstrip()
 
 
 def device_arguments(given: set[str]) -> list[str]:
@@ -179,13 +130,8 @@ def given_names(argv: Sequence[str]) -> set[str]:
 
 
 def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> dict[str, Any]:
-    """The values of the arguments that the user left out, where they are not those of the parser.
-
-    Args:
-        parsed: The parsed arguments.
-        given: Names of the arguments that the user gave, as `given_names` returns them.
-        one_process: Whether the run stays in one process, as separate steps for the reading and Muon require.
-    """
+    """The values of the arguments that the user left out, where they are not those of the parser; `given_names` has
+    the others. Separate steps for the reading and Muon require a run in one process."""
     training, igc, found = parsed.training, parsed.igc, dict[str, Any]()
     if igc.has_lora and "learning_rate" not in given:
         # Next to a calculator, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
@@ -194,8 +140,6 @@ def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> d
             found["igc_learning_rate"] = training.calculator_learning_rate
     if not igc.has_igc:
         return found
-    if not (parsed.script.dataset_name or parsed.mixture.datasets or "igc_generated_rows" in given):
-        found["igc_generated_rows"] = GENERATED_ROWS
     if not given & {"max_steps", "num_train_epochs"}:
         found["max_steps"] = STEPS
         alone = not (igc.has_lora or igc.igc_train_base)
@@ -206,8 +150,13 @@ def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> d
             found["igc_muon_learning_rate"] = MUON_RATE
     if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:
         found["per_device_train_batch_size"] = BATCH_SIZE
+    steps, batch = (found.get(name, getattr(training, name)) for name in ("max_steps", "per_device_train_batch_size"))
+    if not (parsed.script.dataset_name or parsed.mixture.datasets or "igc_generated_rows" in given):
+        # A short trial needs no more rows than its steps read; the second of two stages reads its own number.
+        stage, window = training.writing_stage, batch * training.gradient_accumulation_steps * training.world_size
+        read = steps * window if steps > 0 else GENERATED_ROWS
+        found["igc_generated_rows"] = min(GENERATED_ROWS, max(read, 0 if stage is None else stage.rows))
     # The first step of a warm-up has the rate 0, which would be much of a short trial.
-    steps = found["max_steps"] if "max_steps" in found else training.max_steps
     if steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
         found["warmup_steps"] = WARMUP
     if training.writing_stage is None:

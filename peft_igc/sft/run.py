@@ -11,9 +11,10 @@ Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers import PrinterCallback, ProgressCallback, set_seed
@@ -29,7 +30,7 @@ from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
-from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
+from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
 from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
@@ -54,6 +55,9 @@ def parse(argv: Sequence[str]) -> Parsed:
     """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
     no effect, or contradicts another. Abbreviated names are unknown.
     """
+    if {"--help-all", "--help_all"} & set(argv):
+        say(SFTParser().format_help_all())
+        sys.exit(0)
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)
@@ -90,15 +94,15 @@ def main(parsed: Parsed) -> IGCTrainer:
     config = make_config(source, parsed, tokenizer) if igc.has_igc else None
     settings = None if config is None else igc.demonstration
     shown = None if settings is None or config is None else Measurement(settings, config, tokenizer)
-    data = _data(config, shown, tokenizer, parsed)
+    train, test, held, writing_rows = _data(config, shown, tokenizer, parsed)
     set_seed(training.seed)  # for the adapter's initial weights
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
-        make_model(source, config, parsed), training, None, data.train, data.test, tokenizer, data.writing_rows
+        make_model(source, config, parsed), training, None, train, test, tokenizer, writing_rows
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     progress = _progress(trainer, parsed, shown)
-    batches = None if data.held is None else held_out_batches(trainer, data.held)
+    batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
     if ended_by_signal(trainer):
         end(trainer)
@@ -110,7 +114,7 @@ def main(parsed: Parsed) -> IGCTrainer:
             arguments = {name: value for name, value in vars(igc).items() if value is not None}
             shown.finish(trainer, parsed.model.model_name_or_path, arguments, progress)
     else:
-        failure = None if config is None else close(trainer, data.held, batches)
+        failure = None if config is None else close(trainer, held, batches)
         trainer.accelerator.print(_how_to_try(parsed, failure))
     if training.push_to_hub:
         trainer.push_to_hub(dataset_name=parsed.script.dataset_name)
@@ -118,35 +122,26 @@ def main(parsed: Parsed) -> IGCTrainer:
     return trainer
 
 
-class _Data(NamedTuple):
-    """The rows of a run: of the training, of evaluations, held out for the end, and of a second stage."""
-
-    train: Any
-    test: Any
-    held: Any = None
-    writing_rows: Callable[[WritingStage], list[dict[str, Any]]] | None = None
-
-
-def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, parsed: Parsed) -> _Data:
-    """The rows of a run; generated rows of two stages are tokenized at once."""
+def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, parsed: Parsed) -> tuple[Any, ...]:
+    """The rows of the training, of evaluations, held out for the end, and a function that makes those of a second
+    stage, or None; generated rows of two stages are tokenized at once."""
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
-    train, test = load_corpora(parsed, conversational, excluded)
+    train, test, held = load_corpora(parsed, conversational, excluded)
     if config is None:
-        return _Data(train, test)
-    alone = not (parsed.script.dataset_name or parsed.mixture.datasets)
+        return train, test, None, None
     check_annotated(train, parsed)
-    train, held = hold_out(train, test, parsed, alone, conversational)
     describe(train, config, parsed)
+    alone = not (parsed.script.dataset_name or parsed.mixture.datasets)
     if parsed.training.writing_stage is None or not (alone and conversational):
-        return _Data(train, test, held)
+        return train, test, held, None
     rows = list(train)
 
     def writing_rows(stage: WritingStage) -> list[dict[str, Any]]:
         return tokenized(rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded), tokenizer)
 
     more = [] if shown is None else shown.refusals
-    return _Data(as_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows)
+    return as_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows
 
 
 def _progress(trainer: IGCTrainer, parsed: Parsed, shown: Measurement | None) -> Progress | None:
@@ -200,15 +195,12 @@ def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """`peft-igc sft`: trains here, or in processes that accelerate launches.
+    """`peft-igc sft`: trains here, or in processes that accelerate launches; returns the exit code.
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
     there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
-    above 1 and `igc_writing`, which run in one process.
-
-    Returns:
-        The exit code: 1 if a process failed, the closing evaluation found that nothing was learned, or a
-        demonstration missed a target.
+    above 1 and `igc_writing`, which run in one process. The code is 1 if a process failed, the closing evaluation
+    found that nothing was learned, or a demonstration missed a target.
 
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
@@ -236,7 +228,7 @@ _RESUME = ["--resume_from_checkpoint", "true"]
 def how_to_go_on(argv: Sequence[str], folder: str) -> str:
     """The message about an interrupted run with these arguments: its last checkpoint and a command, or neither."""
     try:
-        checkpoint = last_complete_checkpoint(folder, 1)
+        checkpoint = last_complete_checkpoint(folder)
     except ValueError:
         return (
             "Interrupted before the first checkpoint, so nothing is saved. `--save_steps N` saves one every N steps, "

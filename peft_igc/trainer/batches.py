@@ -17,7 +17,6 @@ from torch.utils.data import Sampler
 
 from ..data.columns import ALL_COLUMNS
 from ..data.dataset import shuffled
-from .labels import CUT, WHOLE
 
 
 __all__ = ["Lots", "as_dataset", "tokenized"]
@@ -66,7 +65,7 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
         tokenizer: A fast tokenizer with a chat template.
 
     Returns:
-        Rows with `input_ids`, `labels` (-100 on the prompt) and the operand columns, marked as not cut.
+        Rows with `input_ids`, `labels` (-100 on the prompt) and the operand columns.
 
     Raises:
         ValueError: The chat template renders a prompt differently if an answer follows, or a token spans the beginning
@@ -100,7 +99,7 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
             for place in inside:
                 labels[place] = ids[place]
         columns = {name: row.get(name) for name in ALL_COLUMNS}
-        made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
+        made.append({"input_ids": ids, "labels": labels, **columns})
     return made
 
 

@@ -168,12 +168,9 @@ class IGCSFTConfig(SFTConfig):
                 raise ValueError(f"`{name}={getattr(self, name)}` is not at least {least}. Set it to {least} or more.")
         if not self.igc_loss_weight >= 0:  # NaN is refused too
             raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
-        for name, without in (
-            ("igc_learning_rate", "for the one of all parameters"),
-            ("igc_muon_learning_rate", "for AdamW alone"),
-        ):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ValueError(f"`{name}={getattr(self, name)}` is not above 0. Leave it out {without}.")
+        for name in ("igc_learning_rate", "igc_muon_learning_rate"):
+            if (rate := getattr(self, name)) is not None and not rate > 0:
+                raise ValueError(f"`{name}={rate}` is not above 0. Leave it out to train without a rate of its own.")
 
         if self.writing_stage is None:
             return

@@ -52,20 +52,14 @@ class ExactMatch:
         rows = getattr(trainer.args, "igc_exact_match", 0)
         if not rows:
             return None
-        parallelism = trainer.accelerator.parallelism_config
-        shards = {
-            "FSDP": trainer.is_fsdp_enabled,
-            "DeepSpeed": trainer.is_deepspeed_enabled,
-            "`parallelism_config`": parallelism is not None and parallelism.non_data_parallel_size > 1,
-        }
-        for name, does in shards.items():
-            if does:
-                raise ValueError(
-                    f"`igc_exact_match` generates on each process separately, but {name} shards the model across "
-                    "processes. Set it to 0 and run `peft-igc eval` on a checkpoint, or train with data parallelism "
-                    "(DDP)."
-                )
-        args = trainer.args
+        args, parallelism = trainer.args, trainer.accelerator.parallelism_config
+        shards = parallelism is not None and parallelism.non_data_parallel_size > 1
+        if shards or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise ValueError(
+                "`igc_exact_match` generates on each process separately, but FSDP, DeepSpeed or `parallelism_config` "
+                "shards the model across processes. Set it to 0 and run `peft-igc eval` on a checkpoint, or train "
+                "with data parallelism (DDP)."
+            )
         sizes = rows, args.igc_exact_match_tokens, args.per_device_eval_batch_size
         made = cls(tokenizer, *sizes, args.seed, trainer.chat_template)
         sets = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
@@ -92,7 +86,12 @@ class ExactMatch:
                 "`igc_exact_match` compares whole answers, but neither the model's `generation_config.eos_token_id` "
                 "nor the tokenizer's `eos_token` marks the end of one. Set one of them."
             )
-        made = [self._question(model, row) for row in self._sample(dataset)]
+        if hasattr(dataset, "select"):  # random rows in their order
+            count = min(self.rows, len(dataset))
+            sample = dataset.select(sorted(random.Random(self.seed).sample(range(len(dataset)), count)))
+        else:  # a stream, whose length is not known
+            sample = itertools.islice(iter(dataset), self.rows)
+        made = [self._question(model, row) for row in sample]
         questions = [one for one in made if not isinstance(one, str)]
         skipped = Counter(one for one in made if isinstance(one, str))
         title = f"the eval set {name!r}" if name else "the eval set"
@@ -107,13 +106,6 @@ class ExactMatch:
             logger.warning(f"`igc_exact_match`: {counted}.")
         self._drawn[name] = (dataset, questions, skipped.total())
         return self._drawn[name][1:]
-
-    def _sample(self, dataset: Any) -> list[Mapping[str, Any]]:
-        """Random rows in their order, or the first rows of a stream, whose length is not known."""
-        if not hasattr(dataset, "select"):
-            return list(itertools.islice(iter(dataset), self.rows))
-        count = min(self.rows, len(dataset))
-        return list(dataset.select(sorted(random.Random(self.seed).sample(range(len(dataset)), count))))
 
     def _question(self, model: Any, row: Mapping[str, Any]) -> Question | str:
         """The question of a row, or the reason why it has none."""

@@ -1,106 +1,116 @@
 """The labels of rows: operand columns assigned to anchors, and compared with what the text says there.
 
-In: rows with operand columns, their tokens and their anchors. Out: the labels that are trained. Where the rules read
-an expression, its value must be that of `igc_expression`; another one is an error, because the calculator would write
-it whatever was learned. Where they read none, a pair of integers is left to the network, as in `igc_operands`, and
-every other step is not supervised, since the calculator is silent there. With the token interface, which points at
-numbers, the text must also spell each operand before its anchor.
+In: tokenized rows with operand columns. Out: the labels that are trained, by position (`steps_of`); for a whole
+dataset before it is truncated, so that errors precede the training and name the row, in a column (`checked_rows`).
+Where the rules read an expression, its value must be that of `igc_expression`; another one is an error, because the
+calculator would write it whatever was learned. Where they read none, a pair of integers is left to the network, as in
+`igc_operands`, and every other step is not supervised, since the calculator is silent there. With the token interface,
+which points at numbers, the text must also spell each operand before its anchor.
 Try it: `pytest tests/trainer/test_labels.py`
 
-Shapes: B rows, T positions, A anchors per row.
+Shapes: A anchors of a row, T tokens.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from trl import SFTConfig
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, check_columns, label
+from ..data.columns import (
+    ALL_COLUMNS,
+    EXPRESSION,
+    EXPRESSION_COLUMN,
+    NO_ARITHMETIC,
+    ROW_COLUMN,
+    StepLabel,
+    check_columns,
+    label,
+)
 from ..mappings.decisions import said_at
-from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.calculator import Status
 from ..numbers.places import number_runs
+from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
-from ..text.vocabulary import PADDING
-from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, kinds_of
+from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
+from ..tuner.hooks.notices import is_new
 
 
-__all__ = ["BY_TURN", "CUT", "ROW_COLUMNS", "UNKNOWN", "UNREAD", "WHOLE", "Compared", "TextCheck", "assign_steps"]
-__all__ += ["entries_of", "turns_of"]
+__all__ = ["ROW_COLUMNS", "STEPS", "UNKNOWN", "RowCheck", "RowSteps", "checked_rows", "steps_of"]
+__all__ += ["steps_of_checked", "warn_of_unread"]
 
-# Columns that `RowCheck` adds. Once a row is truncated, they cannot be derived from it any more.
-CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
-WHOLE = -1
-BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
-UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
-ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, ROW_COLUMN)
+logger = logging.getLogger(__name__)
+
+# The column that `RowCheck` adds: the labels by position, as JSON, because Arrow gives a column one type.
+STEPS = "igc_steps"
+ROW_COLUMNS = (*ALL_COLUMNS, STEPS, ROW_COLUMN)
 
 UNKNOWN = StepLabel(None, None, None, Status.NONE)
-
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
-_SILENT = (None, NO_ARITHMETIC)  # operators without a calculation
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
 
 
-def turns_of(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
-    """For each anchor of each row, whether a turn begins there (True) or a result within a text (False)."""
-    # anchors: [B, A] positions, -1 for none; ids and labels: [B, T]
-    rules = Rules.of(config)
-    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])
-    # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
-    if rules.prompt_end:
-        ends = before_labels(labels)
-        # Rows without such an end write into an extra position at T, which no anchor refers to.
-        inline = torch.nn.functional.pad(inline, (0, 1)).scatter(1, ends.where(ends >= 0, ids.shape[1]), False)
-    is_turn = ~inline.gather(1, anchors.clamp(min=0))
-    return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
+class RowSteps(NamedTuple):
+    """The labels of a row by the position of their anchor, and why expressions of it are not read."""
+
+    at: dict[int, StepLabel]
+    unread: list[str]
 
 
-def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> list[StepLabel]:
-    """The steps of a row in the order of its anchors, at least one. Those that truncation removed are not supervised.
+def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
+    """The labels of a tokenized row. `where` is its name in errors.
 
     If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
     texts are not supervised.
 
-    Args:
-        row: A row with operand columns.
-        turns: For each anchor, whether a turn begins there.
-        config: The adapter's config.
-        where: The row's name in error messages.
-
     Raises:
-        TypeError, ValueError: As `check_columns`, or the number of entries fits neither the anchors nor the turns.
+        TypeError, ValueError: As `check_columns`; or the number of entries fits neither the anchors nor the turns; or
+            the text says another expression than its column, or does not spell an operand.
     """
-    steps = check_columns(row, Limits.of(config), where)
+    found, steps = RowSteps({}, []), check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
-        return [UNKNOWN]
-    count, cut = len(turns), row.get(CUT, WHOLE)
-    by_turn = row.get(BY_TURN)
-    if by_turn or (by_turn is None and len(steps) != count and len(steps) == sum(turns)):
+        return found
+    ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row.get("labels", row["input_ids"])])  # [1, T]
+    anchors = find_anchors(ids, torch.ones_like(ids), labels, config)  # [1, A]
+    positions: list[int] = anchors[anchors >= 0].tolist()
+    if len(steps) != len(positions):
+        turns = _turns(positions, ids, labels, config)
+        if len(steps) != sum(turns):
+            raise ValueError(f"{where}: {_mismatch(len(positions), len(steps), row, config)}")
         entries = iter(steps)
-        # After a truncation there may be fewer anchors than entries.
-        steps = [next(entries, UNKNOWN) if is_turn else UNKNOWN for is_turn in turns] + list(entries)
-    if cut != WHOLE:  # anchors may be missing, so their number cannot be compared
-        supervised = [place for place, step in enumerate(steps) if step.operator is not None]
-        kept = supervised[len(supervised) - cut] if cut else len(steps)
-        # A removed step is not supervised: a part of the text that it would read is missing.
-        return steps[:kept] + [UNKNOWN] * (len(steps) - kept)
-    if len(steps) == count:
-        return steps
-    raise ValueError(f"{where}: {_mismatch(count, len(steps), entries_of(row) is not None, config)}")
+        steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
+    rules = Rules.of(config)
+    since = context_starts(config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))[0].tolist()
+    for position, first, step in zip(positions, since, steps, strict=False):
+        try:
+            step, reason = _compared(step, _Place(row["input_ids"], position, first), config)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        if step != UNKNOWN:
+            found.at[position] = step
+        if reason is not None:
+            found.unread.append(reason)
+    return found
 
 
-def entries_of(row: Mapping[str, Any]) -> int | None:
-    """The number of entries of the operand columns, None if they describe one calculation."""
-    first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
-    return len(first) if isinstance(first, list | tuple) else None
+def _turns(positions: list[int], ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[bool]:
+    """For each anchor of a row, whether a turn begins there, or a result within a text. ids and labels: [1, T]."""
+    rules = Rules.of(config)
+    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0]
+    # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
+    ends = before_labels(labels)[0].tolist() if rules.prompt_end else []
+    return [position in ends or not inline[position] for position in positions]
 
 
-def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
+def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig) -> str:
     """Why the entries of a row do not fit its anchors, and the cure."""
     rules = Rules.of(config)
     if count == 0 and not rules.sequences:
@@ -118,20 +128,15 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
             '`IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch.'
         )
     anchors = f"{count} anchor{'s' if count > 1 else ''}"
-    found = f"have {steps} entries" if is_list else "describe one calculation"
+    first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
+    found = f"have {steps} entries" if isinstance(first, list | tuple) else "describe one calculation"
     return (
         f"the row has {anchors}, but its operand columns {found}. Make each column a list with one entry per anchor "
         "(None for an anchor without an annotation)."
     )
 
 
-class Compared(NamedTuple):
-    """The steps of each row after the comparison, and a text for each that is not read: why its expression is not."""
-
-    rows: list[list[StepLabel]]
-    unread: list[list[str]]
-
-
+# ------------------------------------------------------------------------------------------ compared with the text
 class _Place(NamedTuple):
     """An anchor in a text: its tokens, the anchor, and the first token that is read."""
 
@@ -140,119 +145,180 @@ class _Place(NamedTuple):
     since: int
 
 
-class TextCheck:
-    """Compares the labels of a batch with its texts."""
+def _compared(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLabel, str | None]:
+    """The label of a step, and why it is not supervised, or None."""
+    if step.operator in (None, NO_ARITHMETIC):
+        return step, None
+    if config.token_table is None:  # the hidden interface can learn to read words
+        if step.operator != EXPRESSION:
+            return step, None
+        raise ValueError(
+            f"`{EXPRESSION_COLUMN}` {step.expression!r} is not one operation on two integers. Others are read by "
+            'rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or set `igc_operator` to "none".'
+        )
+    given, unread = step, None
+    if step.expression is not None:
+        step, unread = _of_expression(step, place, config)
+    if unread is not None or (number := _missing(step, place, config)) is None:
+        return step, unread
+    if given.expression is None:
+        raise ValueError(
+            f"no number before the anchor spells the operand {number}, or it touches a letter, a "
+            "decimal point or a percent sign, or is farther back than "
+            f"`reading_context={config.reading_context!r}` goes. The token interface points at numbers in "
+            'digits: write the operand in digits, or set `igc_operator` to "none".'
+        )
+    if step is given:  # of an expression that rules read, the reading learns only that a calculation is asked for
+        return dataclasses.replace(step, operator=EXPRESSION, operands=None), None
+    unread = "an operand that the network cannot point at"
+    return dataclasses.replace(step, operator=None, operands=None), unread
 
-    def __init__(self, config: IGCConfig) -> None:
-        self.config = config
-        self._table = config.token_table  # None with the hidden interface, which can learn to read words
 
-    def __call__(
-        self,
-        ids: torch.Tensor,
-        valid: torch.Tensor,
-        anchors: torch.Tensor,
-        rows: Sequence[Sequence[StepLabel]],
-        name: Callable[[int], str],
-    ) -> Compared:
-        """Compares the steps of B rows.
+def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLabel, str | None]:
+    """The label of a step with an expression, and why it is not supervised, or None."""
+    assert config.vocabulary is not None
+    limits = Limits.of(config)
+    said = said_at(config.vocabulary, place.tokens, place.anchor, place.since, limits)
+    if said.reason == Reason.NONE and said.value != step.result:
+        shown = step.result if step.result is not None else f'"{step.status.name.lower()}"'
+        raise ValueError(
+            f"`{EXPRESSION_COLUMN}` {step.expression!r} is {shown}, but the text before its "
+            f"anchor (token {place.anchor}) is read as an expression with the value {said.value}. Correct the "
+            "column or the text."
+        )
+    if said.reason == Reason.NONE or (said.reason in _OF_VALUES and step.result is None):
+        return step, None
+    if step.operands is None or said.reason in _OF_VALUES:
+        return UNKNOWN, f"{step.expression!r}: {REASON_TEXTS[said.reason]}"
+    # Two integers that the network reads: its calculator has no decimals.
+    assert step.operator is not None
+    result = label(step.operator, step.operands, limits)
+    if isinstance(result, Status):
+        return dataclasses.replace(step, result=None, status=result), None
+    return dataclasses.replace(step, result=result, status=Status.OK), None
 
-        Args:
-            ids: [B, T] int64.
-            valid: [B, T] bool, False for padding.
-            anchors: [B, A] int64, -1 for none.
-            rows: The steps of each row, in the order of its anchors; at most A.
-            name: The name of a row in error messages.
+
+def _missing(step: StepLabel, place: _Place, config: IGCConfig) -> str | None:
+    """An operand that no number in the text spells, so that the reading would point elsewhere."""
+    if step.operands is None:
+        return None
+    assert config.token_table is not None
+    assert config.num_digits is not None
+    most = config.num_digits + 1
+    runs = number_runs(config.token_table, place.tokens[: place.anchor + 1])
+    known = {run.digits[:most] for run in runs if run.digits and run.first >= place.since}
+    written = (operand.lstrip("-")[:most] for operand in step.operands)
+    return next((number for number in written if number not in known), None)
+
+
+# ------------------------------------------------------------------------------------------ of a whole dataset
+_told: set[str] = set()  # about which streams, whose rows are checked one by one in every epoch
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """Labels a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`."""
+
+    config: IGCConfig
+    tokenizer: Any
+    dataset_name: str  # in messages
+    max_length: int | None  # to which rows will be cut
+    keep_end: bool  # whether the beginning of a row is cut instead of its end
+    is_stream: bool = False  # whether rows cannot be counted in advance; the first one is then warned of
+
+    def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, str]:
+        """The column `STEPS` of a row: its labels, the number of those that are cut, and why others are not read.
 
         Raises:
-            ValueError: A text says another expression than its column, or does not spell an operand.
+            TypeError, ValueError: As `steps_of`, or if the operands of a step follow its anchor.
         """
-        found = Compared([list(row) for row in rows], [[] for _ in rows])
-        # The steps that ask for a calculation, by row and anchor.
-        at = [(b, a) for b, row in enumerate(rows) for a, step in enumerate(row) if step.operator not in _SILENT]
-        at = [(b, a) for b, a in at if a < anchors.shape[1] and anchors[b, a] >= 0]
-        if not at:
-            return found
-        texts, since = ids.masked_fill(~valid, PADDING), torch.zeros_like(anchors)
-        if self._table is not None:  # else nothing is read from the text
-            rules = Rules.of(self.config)
-            since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, texts, anchors, 0))
-        tokens = texts.tolist()
-        for b, a in at:
-            try:
-                step, unread = self._compared(rows[b][a], _Place(tokens[b], int(anchors[b, a]), int(since[b, a])))
-            except ValueError as error:
-                raise ValueError(f"{name(b)}: {error}") from error
-            found.rows[b][a] = step
-            found.unread[b] += [] if unread is None else [unread]
-        return found
+        where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
+        found = steps_of(row, self.config, where)
+        for anchor, step in found.at.items():
+            self._check_order(row, anchor, step, where)
+        last = len(row["input_ids"])
+        if self.max_length is not None and last > self.max_length:
+            # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a
+            # step is kept with its anchor and one more token: the label after a prompt's end makes it an anchor.
+            last = -1 if self.keep_end else self.max_length - 2
+        kept = {at: step for at, step in found.at.items() if at <= last}
+        cut = sum(step.operator is not None for at, step in found.at.items() if at > last)
+        if cut and self.is_stream and is_new(_told, f"{self.dataset_name} cut"):
+            _warn_of_cut(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
+        if found.unread and self.is_stream and is_new(_told, f"{self.dataset_name} unread"):
+            warn_of_unread(self.dataset_name, "some rows", found.unread[0])
+        steps = [(at, one.operator, one.operands, one.result, one.status) for at, one in kept.items()]
+        return {STEPS: json.dumps({"steps": steps, "cut": cut, "unread": found.unread})}
 
-    def _compared(self, step: StepLabel, place: _Place) -> tuple[StepLabel, str | None]:
-        """The label of a step, and why it is not supervised, or None."""
-        if self._table is None and step.operator == EXPRESSION:
+    def _check_order(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> None:
+        """Refuses a step that seems to belong to a later anchor."""
+        # Operands may be written in words, so their absence before the anchor is no error by itself. It is one if both
+        # occur in figures in a later question, and neither occurs before the anchor.
+        ids, labels = row["input_ids"], row["labels"]
+        later = [token for token, label in zip(ids[anchor + 1 :], labels[anchor + 1 :], strict=True) if label == -100]
+        if step.operands is None or not later:
+            return
+        wanted = {operand.lstrip("-") for operand in step.operands}
+        texts = (self.tokenizer.decode(part) for part in (ids[: anchor + 1], later))
+        before, after = ({one.digits for one in integers(text)} for text in texts)
+        if wanted <= after and not wanted & before:
             raise ValueError(
-                f"`{EXPRESSION_COLUMN}` {step.expression!r} is not one operation on two integers. Others are read by "
-                'rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or set `igc_operator` to "none".'
+                f"{where}: the operands {' and '.join(step.operands)} follow their anchor (token {anchor}), so they "
+                "cannot be read there. Put the entries of the operand columns in the order of the anchors, with None "
+                "for an anchor without a calculation."
             )
-        given, unread = step, None
-        if step.expression is not None and self._table is not None:
-            step, unread = self._of_expression(step, place)
-        if unread is None and self._table is not None and (number := self._missing(step, place)) is not None:
-            return self._without_operands(given, step, number)
-        return step, unread
 
-    def _of_expression(self, step: StepLabel, place: _Place) -> tuple[StepLabel, str | None]:
-        """The label of a step with an expression, and why it is not supervised, or None."""
-        assert self.config.vocabulary is not None
-        limits = Limits.of(self.config)
-        said = said_at(self.config.vocabulary, place.tokens, place.anchor, place.since, limits)
-        if said.reason == Reason.NONE and said.value != step.result:
-            shown = step.result if step.result is not None else f'"{step.status.name.lower()}"'
-            raise ValueError(
-                f"`{EXPRESSION_COLUMN}` {step.expression!r} is {shown}, but the text before its "
-                f"anchor (token {place.anchor}) is read as an expression with the value {said.value}. Correct the "
-                "column or the text."
-            )
-        if said.reason == Reason.NONE or (said.reason in _OF_VALUES and step.result is None):
-            return step, None
-        if step.operands is None or said.reason in _OF_VALUES:
-            return UNKNOWN, f"{step.expression!r}: {REASON_TEXTS[said.reason]}"
-        return self._in_words(step), None
 
-    def _in_words(self, step: StepLabel) -> StepLabel:
-        """The label of two integers that the network reads: its calculator has no decimals."""
-        assert step.operator is not None
-        assert step.operands is not None
-        result = label(step.operator, step.operands, Limits.of(self.config))
-        if isinstance(result, Status):
-            return StepLabel(step.operator, step.operands, None, result, step.expression)
-        return StepLabel(step.operator, step.operands, result, Status.OK, step.expression)
+def steps_of_checked(row: Mapping[str, Any]) -> dict[int, StepLabel]:
+    """The labels of a row of `checked_rows` by the position of their anchor."""
+    steps = json.loads(row[STEPS])["steps"]
+    return {at: StepLabel(one[0], one[1], one[2], Status(one[3])) for at, *one in steps}
 
-    def _missing(self, step: StepLabel, place: _Place) -> str | None:
-        """An operand that no number in the text spells, so that the reading would point elsewhere."""
-        if step.operands is None:
-            return None
-        assert self._table is not None
-        assert self.config.num_digits is not None
-        most = self.config.num_digits + 1
-        runs = number_runs(self._table, place.tokens[: place.anchor + 1])
-        known = {run.digits[:most] for run in runs if run.digits and run.first >= place.since}
-        written = (operand.lstrip("-")[:most] for operand in step.operands)
-        return next((number for number in written if number not in known), None)
 
-    def _without_operands(self, given: StepLabel, step: StepLabel, number: str) -> tuple[StepLabel, str | None]:
-        """The label of an expression one of whose operands cannot be pointed at; an error without an expression.
+def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
+    """A tokenized dataset with the column of `RowCheck`; says which rows lose steps or are not read.
 
-        In an expression that rules read, the reading then learns only that a calculation is asked for.
-        """
-        if given.expression is None:
-            raise ValueError(
-                f"no number before the anchor spells the operand {number}, or it touches a letter, a "
-                "decimal point or a percent sign, or is farther back than "
-                f"`reading_context={self.config.reading_context!r}` goes. The token interface points at numbers in "
-                'digits: write the operand in digits, or set `igc_operator` to "none".'
-            )
-        if step is given:
-            return dataclasses.replace(step, operator=EXPRESSION, operands=None), None
-        unread = "an operand that the network cannot point at"
-        return dataclasses.replace(step, operator=None, operands=None), unread
+    Raises:
+        ValueError: As `RowCheck`; or truncation leaves no step of a training set, so the reading would learn nothing.
+    """
+    if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
+        return dataset.map(check, with_indices=True)
+    name, length = check.dataset_name, check.max_length
+    dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
+    rows = [json.loads(one) for one in dataset[STEPS]]
+    if unread := [row["unread"][0] for row in rows if row["unread"]]:
+        warn_of_unread(name, f"{len(unread)} of {len(rows)} rows", unread[0])
+    if not (cut := [at for at, row in enumerate(rows) if row["cut"]]):
+        return dataset
+    longest = max(map(len, dataset.select(cut)["input_ids"]))
+    if name == "train" and not any(step[1] is not None for row in rows for step in row["steps"]):
+        raise ValueError(
+            f"{_length(length)} cuts all {len(cut)} rows with operands of the {name} dataset before their "
+            f"anchors, so the reading would learn nothing. Set `max_length={longest}`, the length of the longest one, "
+            "or shorten the prompts."
+        )
+    cure = f"These are {len(cut) / len(rows):.1%} of its rows; `max_length={longest}` would do for all of them."
+    _warn_of_cut(name, length, f"{len(cut)} of {len(rows)} rows", cure)
+    return dataset
+
+
+def _length(max_length: int | None) -> str:
+    """`max_length` with its value, and that it is TRL's default if it may not have been given."""
+    return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
+
+
+def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str) -> None:
+    """Warns that truncation removes supervised steps of some rows."""
+    logger.warning(
+        f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
+        f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
+    )
+
+
+def warn_of_unread(dataset_name: str, rows: str, first: str) -> None:
+    """Warns of steps whose expression is not what the rules read."""
+    logger.warning(
+        f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
+        f"has it (the first: {first}). The calculator is silent there, so these steps are not supervised. Write the "
+        "expression in symbols before its anchor."
+    )

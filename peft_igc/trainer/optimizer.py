@@ -13,7 +13,7 @@ Try it: `pytest tests/trainer/test_optimizer.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,38 +24,69 @@ from ..tuner.layer import IGCLayer
 from .precision import in_bf16
 
 
+MOMENTUM = 0.95  # of Muon
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
 NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
 
 
-class Muon(torch.optim.Optimizer):
-    """torch's Muon with `adjust_lr_fn="match_rms_adamw"`, which orthogonalizes in float32 where bf16 is slow.
+class MuonAdamW(torch.optim.AdamW):
+    """AdamW; of groups with a `momentum` Muon, as torch's with `adjust_lr_fn="match_rms_adamw"`.
 
-    torch (2.13) does it in bf16 everywhere, which a processor without instructions for it emulates: with AVX2 alone a
-    product of two matrices [512, 512] takes forty times as long. In bf16 the updates are torch's to the last bit.
+    torch (2.13) orthogonalizes in bf16 everywhere, which a processor without instructions for it emulates: with AVX2
+    alone a product of two matrices [512, 512] takes forty times as long. There it is done in float32; in bf16 the
+    updates are torch's to the last bit.
+
+    Args:
+        groups: Of parameters, those for Muon first.
+        resting: Lists of parameters that are not updated in a step in which all their gradients are zero. A batch
+            without operands gives the reading such gradients, and its momentum would move it anyway.
+        options: Of AdamW.
     """
 
     def __init__(
-        self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+        self, groups: list[dict[str, Any]], resting: Sequence[Sequence[nn.Parameter]] = (), **options: Any
     ) -> None:
-        super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+        super().__init__(groups, **options)
+        self.resting = resting
 
-    @torch.no_grad()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As any optimizer's: Adam's (torch 2.13) looks for its own state of each parameter."""
+        torch.optim.Optimizer.__setstate__(self, state)
+
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Updates all parameters that have a gradient."""
-        for group in self.param_groups:
-            rate, momentum = float(group["lr"]), group["momentum"]
-            for parameter in group["params"]:
-                if (gradient := parameter.grad) is None:
-                    continue
-                state = self.state[parameter]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = torch.zeros_like(gradient)
-                state["momentum_buffer"].lerp_(gradient, 1 - momentum)
-                update = gradient.lerp(state["momentum_buffer"], momentum)
-                update = orthogonal(update.bfloat16() if in_bf16(update.device) else update.float())
-                parameter.mul_(1 - rate * group["weight_decay"])
-                parameter.add_(update, alpha=-rate * (0.2 * math.sqrt(max(parameter.shape))))
+        # After clipping and unscaling, which keep zeros. DDP has averaged the gradients, so all ranks decide alike.
+        for parameters in self.resting:
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            # The only host synchronization of a step, once per list.
+            if not get_total_norm(gradients, float("inf")):
+                for parameter in parameters:
+                    parameter.grad = None  # optimizers skip parameters without a gradient, but not zero gradients
+        groups = self.param_groups
+        self.param_groups = [group for group in groups if "momentum" not in group]
+        try:
+            super().step()
+        finally:
+            self.param_groups = groups
+        for group in groups:
+            if "momentum" in group:
+                self._muon(group)
+
+    @torch.no_grad()
+    def _muon(self, group: dict[str, Any]) -> None:
+        """Makes a step of Muon for the matrices of a group."""
+        rate, momentum = float(group["lr"]), group["momentum"]
+        for parameter in group["params"]:
+            if (gradient := parameter.grad) is None:
+                continue
+            state = self.state[parameter]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(gradient)
+            state["momentum_buffer"].lerp_(gradient, 1 - momentum)
+            update = gradient.lerp(state["momentum_buffer"], momentum)
+            update = orthogonal(update.bfloat16() if in_bf16(update.device) else update.float())
+            parameter.mul_(1 - rate * group["weight_decay"])
+            parameter.add_(update, alpha=-rate * (0.2 * math.sqrt(max(parameter.shape))))
 
 
 def orthogonal(x: torch.Tensor) -> torch.Tensor:
@@ -70,54 +101,6 @@ def orthogonal(x: torch.Tensor) -> torch.Tensor:
         gram = found @ found.T
         found = torch.addmm(found, torch.addmm(gram, gram, gram, beta=b, alpha=c), found, beta=a)
     return found if x.shape[0] <= x.shape[1] else found.T
-
-
-class MuonAdamW(torch.optim.Optimizer):
-    """Muon and AdamW as one optimizer.
-
-    Both share its parameter groups and its state, so schedulers, gradient clipping and checkpoints see one optimizer.
-
-    Args:
-        parts: Muon and, unless it has nothing to train, AdamW.
-        resting: Lists of parameters that are not updated in a step in which all their gradients are zero. A batch
-            without operands gives the reading such gradients, and its momentum would move it anyway.
-    """
-
-    def __init__(self, parts: Sequence[torch.optim.Optimizer], resting: Sequence[Sequence[nn.Parameter]] = ()) -> None:
-        self.parts, self.resting = parts, resting
-        # No defaults are needed: the groups already have those of their optimizers, and are shared, not copied.
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        self._share()
-
-    def _share(self) -> None:
-        """Makes both optimizers use the parameter groups and the state of this one."""
-        groups = iter(self.param_groups)
-        for part in self.parts:
-            part.param_groups = [next(groups) for _ in part.param_groups]
-            part.state = self.state
-
-    @property
-    def adamw_to_muon(self) -> float:
-        """AdamW's learning rate as a multiple of Muon's, which no schedule changes."""
-        muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in self.parts)
-        return float(adamw / muon)
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Makes a step of both optimizers."""
-        # After clipping and unscaling, which keep zeros. DDP has averaged the gradients, so all ranks decide alike.
-        for parameters in self.resting:
-            gradients = [p.grad for p in parameters if p.grad is not None]
-            # The only host synchronization of a step, once per list.
-            if not get_total_norm(gradients, float("inf")):
-                for parameter in parameters:
-                    parameter.grad = None  # optimizers skip parameters without a gradient, but not zero gradients
-        for part in self.parts:
-            part.step()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores both optimizers from `state_dict()`."""
-        super().load_state_dict(state_dict)
-        self._share()  # loading replaces the lists of groups; Accelerate also does so before the first step
 
 
 def calculators(model: nn.Module) -> list[IGCLayer]:
@@ -213,13 +196,13 @@ def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and id(parameter) not in taken:
             others[rates[id(parameter) in own], name in decayed].append(parameter)
-    groups = [
-        {"params": parameters, "weight_decay": args.weight_decay * is_decayed, "lr": lr}
+    rate, decay = args.igc_muon_learning_rate, args.weight_decay
+    groups: list[dict[str, Any]] = [{"params": matrices, "lr": rate, "weight_decay": decay, "momentum": MOMENTUM}]
+    groups += [
+        {"params": parameters, "weight_decay": decay * is_decayed, "lr": lr}
         for (lr, is_decayed), parameters in others.items()
         if parameters
     ]
-    parts: list[torch.optim.Optimizer] = [Muon(matrices, args.igc_muon_learning_rate, args.weight_decay)]
-    if groups:
-        betas = (args.adam_beta1, args.adam_beta2)
-        parts.append(torch.optim.AdamW(groups, lr=args.learning_rate, betas=betas, eps=args.adam_epsilon))
-    return MuonAdamW(parts, calculator_mappings(model))
+    betas = (args.adam_beta1, args.adam_beta2)
+    resting = calculator_mappings(model)
+    return MuonAdamW(groups, resting, lr=args.learning_rate, betas=betas, eps=args.adam_epsilon)

@@ -21,13 +21,10 @@ __all__ = ["Progress"]
 
 
 class Progress(TrainerCallback):
-    """Reports the progress of a training run.
+    """Reports the progress of a training run, with a line of text for `say`.
 
-    Args:
-        say: Called with each line of text.
-        measure: Returns the exact match (0..1) of the current model on a small sample. None: not measured.
-        checks: Number of measurements. They are evenly spread, the last one at the end of the run.
-        minutes: Time limit of the run, measurements included. None: no limit.
+    `measure` returns the exact match (0..1) of the current model on a small sample, `checks` times, evenly spread, the
+    last time at the end. `minutes` is the time limit of the run, measurements included.
     """
 
     def __init__(
@@ -71,13 +68,12 @@ class Progress(TrainerCallback):
         first = 0 if self._writing is None else self._writing[0]
         due = any(step - first == round((steps - first) * (i + 1) / self.count) for i in range(self.count))
         if due and not self._only_reads(args) and self.measure is not None:
-            before = self.seconds
-            seconds = round(before - self.check_seconds, 2)
-            self.checks.append({"step": step, "exact_match": self.measure(), "seconds": seconds})
+            before, score = self.seconds, self.measure()
+            self.checks.append({"step": step, "exact_match": score, "seconds": round(before - self.check_seconds, 2)})
             self.check_seconds += self.seconds - before
             # For the plot of the trainer, in which it would otherwise be an evaluation.
-            state.log_history.append({"step": step, "eval_exact_match": self.checks[-1]["exact_match"]})
-            self.say(f"step {step}/{steps}  exact match {self.checks[-1]['exact_match']:.1%} on a small sample")
+            state.log_history.append({"step": step, "eval_exact_match": score})
+            self.say(f"step {step}/{steps}  exact match {score:.1%} on a small sample")
         if self._writing is None and self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True
             control.should_training_stop = True
@@ -92,22 +88,23 @@ class Progress(TrainerCallback):
         """Records and prints a log of the trainer."""
         if not logs or "loss" not in logs:  # such as the summary at the end, which has no loss of a step
             return
-        loss_read = logs.get("igc/loss_read")
-        added = getattr(args, "igc_loss_weight", 0.0) * (loss_read or 0.0)
-        entry = {
-            "step": state.global_step,
-            # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
-            # one step in as many has a language-model loss, and of two stages the first has none.
-            "loss_lm": None
-            if self._only_reads(args)
-            else (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
-            "loss_read": loss_read,
-            "read_accuracy": logs.get("igc/read_accuracy"),
-            "gate_mean": logs.get("igc/gate_mean"),
-            "seconds": round(self.seconds, 2),
-        }
-        self.history.append(entry)
-        self.say(self._line(entry, state.max_steps))
+        read, step = logs.get("igc/loss_read"), state.global_step
+        # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
+        # one step in as many has a language-model loss, and of two stages the first has none.
+        loss = logs["loss"] - getattr(args, "igc_loss_weight", 0.0) * (read or 0.0)
+        loss_lm = None if self._only_reads(args) else loss * getattr(args, "igc_writing_every", 1)
+        entry = {"step": step, "loss_lm": loss_lm, "loss_read": read, "read_accuracy": logs.get("igc/read_accuracy")}
+        self.history.append(entry | {"gate_mean": logs.get("igc/gate_mean"), "seconds": round(self.seconds, 2)})
+        shown = {"loss_lm": "loss {:.3f}", "loss_read": "reading {:.3f}", "read_accuracy": "read right {:.1%}"}
+        parts = [f"{'writing, ' * (self._writing is not None)}step {step}/{state.max_steps}"]
+        parts += [text.format(entry[name]) for name, text in shown.items() if entry[name] is not None]
+        if self.checks:
+            parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
+        first, before = self._writing or (0, 0.0)
+        left = (self.seconds - before) / max(step - first, 1) * (state.max_steps - step)
+        if self.limit is not None and self._writing is None:
+            left = min(left, max(self.limit - self.seconds, 0.0))
+        self.say("  ".join([*parts, f"{duration(left)} left"]))
 
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stops the clock."""
@@ -117,16 +114,3 @@ class Progress(TrainerCallback):
                 f"Stopped at the time limit after step {state.global_step} of {state.max_steps}: "
                 "the schedule of the learning rate was not completed."
             )
-
-    def _line(self, entry: dict[str, Any], steps: int) -> str:
-        """An entry of the history as a line of text."""
-        parts = [f"{'writing, ' * (self._writing is not None)}step {entry['step']}/{steps}"]
-        shown = {"loss_lm": "loss {:.3f}", "loss_read": "reading {:.3f}", "read_accuracy": "read right {:.1%}"}
-        parts += [text.format(entry[name]) for name, text in shown.items() if entry[name] is not None]
-        if self.checks:
-            parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
-        first, before = self._writing or (0, 0.0)
-        left = (self.seconds - before) / max(entry["step"] - first, 1) * (steps - entry["step"])
-        if self.limit is not None and self._writing is None:
-            left = min(left, max(self.limit - self.seconds, 0.0))
-        return "  ".join([*parts, f"{duration(left)} left"])

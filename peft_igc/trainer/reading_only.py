@@ -42,10 +42,8 @@ def reads_alone(args: Any, step: int) -> bool:
 def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
     """Runs the layers that the calculator reads, and the reading; returns its loss and metrics.
 
-    Args:
-        model: A causal LM with an active IGC adapter, in training mode.
-        inputs: A batch of `IGCDataCollator`.
-        kept: Of the texts whose layers have run before; None: they run.
+    The model is in training mode, `inputs` is a batch of `IGCDataCollator`, and `kept` has the texts whose layers have
+    run before.
 
     Raises:
         ValueError: The model is wrapped (DDP, FSDP, DeepSpeed), no adapter is active, or the adapter has no reading
@@ -80,11 +78,7 @@ def _up_to_anchors(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 class KeptOutputs:
-    """The outputs of the layers that the calculator reads, by the tokens of a text.
-
-    Args:
-        model: a causal LM with an active IGC adapter, frozen up to the layers that it reads.
-    """
+    """The outputs of the layers that the calculator reads, by the tokens of a text; they are frozen up to there."""
 
     def __init__(self, model: Any) -> None:
         config = active_config(model)

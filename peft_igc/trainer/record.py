@@ -32,7 +32,6 @@ _DRAWN = {
     "igc/read_accuracy": (_PARTS, "read accuracy"),
     "exact_match": (_PARTS, "exact match"),
 }
-
 _PLOTTED = re.compile(rf"(?:eval(?P<set>_|_.*_))?(?P<end>{'|'.join(_DRAWN)})")
 
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
@@ -44,9 +43,7 @@ Series = list[tuple[int, float]]  # (step, value)
 def series(history: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Series]]:
     """The values of a log that can be plotted: `{panel: {title: [(step, value), ...]}}`, without empty panels.
 
-    Args:
-        history: Entries with a `step`. Names of an evaluation begin with `eval_`, followed by the name of the eval set
-            if there are several; titles contain both.
+    Names of an evaluation begin with `eval_`, followed by the name of the eval set if there are several.
     """
     found: dict[str, dict[str, Series]] = {_LOSSES: {}, _PARTS: {}}
     for entry in history:
@@ -109,14 +106,8 @@ def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int 
 def training_record(
     history: Iterable[Mapping[str, Any]], steps: int, kept_step: int | None, sets: Mapping[str, Any]
 ) -> str:
-    """The section with the training data, the number of steps and the metrics of the evaluation.
-
-    Args:
-        history: The trainer's log.
-        steps: Number of training steps done.
-        kept_step: The step whose weights were loaded at the end as the best ones. None: those of the last step.
-        sets: Datasets by purpose, `training` first. A dataset without a length is a stream.
-    """
+    """The section with the training data (by purpose, `training` first), the number of steps done and the metrics of
+    the evaluation. `kept_step` is that of the best weights, if they were loaded at the end, or None."""
     lines = [f"Trained for {steps:,} steps."]
     if kept_step is not None and kept_step != steps:
         lines[0] += f" The weights are those of step {kept_step:,}, the best evaluated."

@@ -38,10 +38,10 @@ from ..tuner.hooks.wrapper import active_config
 from . import checks
 from .batches import Lots
 from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
-from .collator import RowCheck, SingleDigits, checked_rows, ours
+from .collator import SingleDigits, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
-from .labels import CUT, ROW_COLUMNS
+from .labels import ROW_COLUMNS, RowCheck, checked_rows
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, Recorder, read_alone, reads_alone, supervised_steps
@@ -157,7 +157,7 @@ class IGCTrainer(SFTTrainer):
         prepare = super()._prepare_dataset
         respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
         has_operands = any(name in names for name in ALL_COLUMNS)
-        if self._igc_config is None or CUT in names or not (has_operands or respell):
+        if self._igc_config is None or not (has_operands or respell):
             return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
         # Two passes through TRL's preparation: the first one tokenizes, and the second one recognizes tokenized rows,
         # cuts and shuffles them. Shuffling first would break the row numbers of error messages.
@@ -199,9 +199,9 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, which is that of the first group; with Muon AdamW's, and Muon's as `learning_rate_muon`."""
         rate: float = super()._get_learning_rate()
         made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
-        if isinstance(made, MuonAdamW) and len(made.parts) > 1:
+        if isinstance(made, MuonAdamW) and len(made.param_groups) > 1:
             self._metrics["train"]["learning_rate_muon"] = [rate]
-            rate *= made.adamw_to_muon  # a schedule multiplies both by the same factor
+            rate = made.param_groups[1]["lr"]
         return rate
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -314,7 +314,7 @@ class IGCTrainer(SFTTrainer):
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")

@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 import peft_igc
 from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
-from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
@@ -179,26 +179,60 @@ def test_the_end_of_the_prompt_is_taught_as_none_too():
 
 
 # ------------------------------------------------------------------------------------------ what is taught
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ("1+2+3 = <<1+2+3=6>>6", "not two integers"),
-        ("1.5+2 = <<1.5+2=3.5>>3.5", "not two integers"),
-        ("200*5% = <<200*5%=10>>10", "not two integers"),
-        ("2*(3+4) = <<2*(3+4)=14>>14", "not two integers"),
-        ("3+4*12=<<4*12=48>>48", "part of a longer expression"),
-        ("(5-3)+4=<<3+4=7>>7", "part of a longer expression"),
-        ("half of 48 = <<48/2=24>>24", "operand not in the text"),
-        ("48.5 and 2 = <<48/2=24>>24", "operand not in the text"),
-        ("the 48th, 2 = <<48/2=24>>24", "operand not in the text"),
-        ("the square of 12 = <<12*12=144>>144", "operand not in the text"),
-        ("200/2 = <<200/2=10000%>>10000%", "another result"),
-    ],
-)
-def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reason):
-    found, report = entry(answer, "hidden")  # of the token interface see `test_gsm8k_expressions`
-    assert found == NONE
-    assert report.refused == {reason: 1}
+def test_what_is_right_but_beyond_the_calculator_is_taught_as_none():
+    for interface, answer, reason in [
+        ("hidden", "1+2+3 = <<1+2+3=6>>6", "not two integers"),
+        ("hidden", "1.5+2 = <<1.5+2=3.5>>3.5", "not two integers"),
+        ("hidden", "200*5% = <<200*5%=10>>10", "not two integers"),
+        ("hidden", "2*(3+4) = <<2*(3+4)=14>>14", "not two integers"),
+        ("hidden", "3+4*12=<<4*12=48>>48", "part of a longer expression"),
+        ("hidden", "(5-3)+4=<<3+4=7>>7", "part of a longer expression"),
+        ("hidden", "half of 48 = <<48/2=24>>24", "operand not in the text"),
+        ("hidden", "48.5 and 2 = <<48/2=24>>24", "operand not in the text"),
+        ("hidden", "the 48th, 2 = <<48/2=24>>24", "operand not in the text"),
+        ("hidden", "the square of 12 = <<12*12=144>>144", "operand not in the text"),
+        ("hidden", "200/2 = <<200/2=10000%>>10000%", "another result"),
+        ("tokens", "3+4*12=<<4*12=48>>48", "part of a longer expression"),
+        ("tokens", "He has 3 * 5 = <<3*4+3=15>>15.", None),  # the same value, so the same is written
+        ("tokens", "He has 3 * 6 = <<3*5=15>>15.", "the text says another expression"),
+        ("tokens", "She has 12 = <<12=12>>12.", "not two integers"),
+        ("tokens", "Add 1, 2 and 3 = <<1+2+3=6>>6.", "not two integers"),
+        ("tokens", "2+(3+4 = <<2+(3+4)=9>>9", "not read: brackets that do not match"),
+        ("tokens", "48.5 and 2 = <<48/2=24>>24", "operand not in the text"),
+        ("tokens", "1+1+1+1+1+1+1+1+1 = <<1+1+1+1+1+1+1+1+1=9>>9", "not read: more operands than `max_operands`"),
+    ]:
+        found, report = entry(answer, interface)
+        assert report.refused == ({} if reason is None else {reason: 1}), answer
+        assert (found == NONE) == (reason is not None)
+
+
+def test_an_annotation_of_any_form_becomes_an_expression_where_tokens_are_read():
+    for answer, *expected in [
+        ("She has 1+2+3 = <<1+2+3=6>>6.", "expression", None, "6", "1+2+3"),
+        ("That is 2*(3+4) = <<2*(3+4)=14>>14.", "expression", None, "14", "2*(3+4)"),
+        ("Half an hour is 10*.5 = <<10*.5=5>>5.", "expression", None, "5", "10*.5"),
+        ("Tax is 200*5% = $<<200*5%=10>>10.", "expression", None, "10", "200*5%"),
+        ("It costs $1.50 x 4 = $<<1.5*4=6>>6.", "expression", None, "6", "1.5*4"),
+        ("The sum is 1.5+2 = <<1.5+2=3.5>>3.5.", "expression", None, "3.5", "1.5+2"),
+        ("All of it is 2*(1/3)*3 = <<2*(1/3)*3=2>>2.", "expression", None, "2", "2*(1/3)*3"),
+        ("A third of it is 2*(1/3) = <<2*(1/3)=0.67>>0.67.", "expression", None, "inexact", "2*(1/3)"),
+        ("It is 3*4 = <<3*4=12>>12.", "*", ["3", "4"], "12", "3*4"),  # two integers keep their operands
+        ("It is 3*4 = <<(3*4)=12>>12.", "*", ["3", "4"], "12", "(3*4)"),
+        ("It is 3*4 = <<3*(4)=12>>12.", "*", ["3", "4"], "12", "3*(4)"),
+    ]:
+        (row,), report = convert(gsm(answer), tokenizer(), config())
+        assert [row[name][-1] for name in ALL_COLUMNS] == expected
+        assert report.supervised == (expected[2] != "inexact")
+
+
+def test_results_in_the_text_are_canonical_where_decimals_are_written():
+    rows = gsm("It costs 3*$1.20=$<<3*1.20=3.60>>3.60 and 4*2.50=<<4*2.50=10.00>>10.00.")
+    for interface, written in (
+        ("hidden", "It costs 3*$1.20=$3.60 and 4*2.50=10.00."),
+        ("tokens", "It costs 3*$1.20=$3.6 and 4*2.50=10."),
+    ):
+        (row,), _ = convert(rows, tokenizer(), config(interface))
+        assert row["completion"][0]["content"] == written
 
 
 @INTERFACES
@@ -225,7 +259,7 @@ def test_the_calculators_own_answer_is_taught(answer, fields, expected, interfac
     assert report.refused == ({} if reason.lstrip("-").replace(".", "").isdigit() else {reason: 1})
     assert told(report) == 1
     row = dict(zip(COLUMNS, found, strict=True))
-    if expected[2] != "3.5":  # such a row has `igc_expression`, too: see `test_gsm8k_expressions`
+    if expected[2] != "3.5":  # such a row has `igc_expression`, too
         check_columns(row, Limits.of(config(interface, **fields)))  # the trainer takes it
 
 

@@ -1,12 +1,10 @@
-"""Promises of `candidates`, `note_losses` and `self_annotation`.
+"""Promises of `self_annotation`: which calculations are tried, which are kept, and what is written.
 
 What is chosen is tested with losses from a table, the losses themselves against a loop over single texts on a random
 model, and the whole on the embedded base, which copies results from notes.
 """
 
 import json
-from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,13 +13,14 @@ from tiny_models import tiny_model
 from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc.annotation import self_annotation
-from peft_igc.annotation.answer_loss import answer_losses, read_row
 from peft_igc.annotation.self_annotation import (
-    Calculation,
+    Report,
     Settings,
     annotate,
-    by_pattern,
+    answer_losses,
+    candidates,
     numbers_of,
+    read_row,
     report_path,
     write,
 )
@@ -87,29 +86,17 @@ def test_the_numbers_of_a_text_are_its_integers_with_their_signs():
         assert numbers_of(text) == expected
 
 
-def test_pairs_give_every_operation_and_both_orders_where_they_differ():
-    refused = Counter()
-    found = by_pattern(["6", "3"], 10, refused)
-    assert found == [
-        Calculation("+", "6", "3", "9"),
-        Calculation("-", "6", "3", "3"),
-        Calculation("-", "3", "6", "-3"),
-        Calculation("*", "6", "3", "18"),
-        Calculation("/", "6", "3", "2"),
-    ]
-    assert refused == {"inexact": 1}
-
-
-def test_only_exact_results_that_fit_are_candidates_and_the_others_are_counted():
-    refused = Counter()
-    assert {c.operator for c in by_pattern(["999", "0"], 3, refused)} == {"+", "-", "*", "/"}
-    assert refused == {"undefined": 1}
-    refused.clear()
-    assert [c.result for c in by_pattern(["999", "2"], 3, refused)] == ["997", "-997"]
-    assert refused == {"overflow": 2, "inexact": 2}
-    refused.clear()
-    assert len(by_pattern(["5", "5"], 3, refused)) == 4
-    assert refused == {"repeated": 2}
+def test_candidates_are_all_exact_calculations_of_two_numbers_and_the_others_are_counted():
+    for numbers, digits, expected, refused in (
+        ("6 3", 10, "6+3=9 6-3=3 3-6=-3 6*3=18 6/3=2", {"inexact": 1}),
+        ("999 0", 3, "999+0=999 999-0=999 0-999=-999 999*0=0 0/999=0", {"undefined": 1}),
+        ("999 2", 3, "999-2=997 2-999=-997", {"overflow": 2, "inexact": 2}),
+        ("5 5", 3, "5+5=10 5-5=0 5*5=25 5/5=1", {"repeated": 2}),
+    ):
+        report = Report()
+        found = candidates(numbers, Settings(num_digits=digits), report)
+        assert [f"{one.a}{one.operator}{one.b}={one.result}" for one in found] == expected.split()
+        assert report.rejected == refused
 
 
 # ---------------------------------------------------------------------------------------------- losses
@@ -150,26 +137,17 @@ def test_losses_of_a_batch_are_those_of_single_texts_and_the_note_stands_before_
 def test_the_best_candidate_is_kept_if_its_result_helps_more_than_no_note_and_than_the_bare_calculation(
     monkeypatch, model, tokenizer
 ):
+    for bare, call, missed in [(2.9, 9.0, "a note"), (9.0, 2.9, "the result")]:  # by less than the margin
+        with_losses(monkeypatch, {"58 * 36 is 2088. ": 1.0, "58 * 36 is. ": call}, bare)
+        made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
+        assert [made[0][name] for name in COLUMNS] == [None, None, None]
+        assert (report.kept, report.rejected[f"margin missed without {missed}"]) == (0, 1)
     table = {"58 * 36 is 2088. ": 1.0, "58 + 36 is 94. ": 2.0, "58 * 36 is. ": 3.0}
     with_losses(monkeypatch, table)
     made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
     assert [made[0][name] for name in COLUMNS] == ["*", ["58", "36"], "2088"]
     assert report.kept == 1
     assert report.examples[0]["nats_per_token"] == {"with_result": 1.0, "without_note": 5.0, "without_result": 3.0}
-
-
-@pytest.mark.parametrize(
-    ("bare", "call", "reason"),
-    [(2.9, 9.0, "margin missed without a note"), (9.0, 2.9, "margin missed without the result")],
-)
-def test_what_helps_less_than_the_margin_is_not_kept_and_the_reason_is_counted(
-    monkeypatch, model, tokenizer, bare, call, reason
-):
-    with_losses(monkeypatch, {"58 * 36 is 2088. ": 1.0, "58 * 36 is. ": call}, bare)
-    made, report = annotate([row("What is 58 times 36?", "2088")], model, tokenizer, Settings(margin=2.0))
-    assert [made[0][name] for name in COLUMNS] == [None, None, None]
-    assert report.kept == 0
-    assert report.rejected[reason] == 1
 
 
 def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
@@ -210,35 +188,18 @@ def test_settings_that_mean_nothing_are_refused():
             Settings(**{field: value})
 
 
-def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, model, tokenizer):
-    annotated, output = annotate([row("6 / 3", "2"), row("Hi", "Hi")], model, tokenizer), tmp_path / "made.jsonl"
-    write(annotated, output, {})
-    assert report_path(output).is_file()
+def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_without_the_report(
+    tmp_path, model, tokenizer
+):
+    annotated = annotate([row("6 / 3 \u00d7", "2"), row("Hi", "Hi")], model, tokenizer)
+    output = tmp_path / "made.jsonl"
+    write(annotated, output, {"model": "x"})
+    assert [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()] == annotated.rows
+    assert json.loads(report_path(output).read_text()) == {"model": "x"} | annotated.report.as_dict()
     training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
-    train, _ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
+    train, *_ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
-
-
-def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tokenizer):
-    with_losses(monkeypatch, {"6 / 3 is 2. ": 0.0})
-    annotated, output = annotate([row("6 / 3 \u00d7", "2")], model, tokenizer), tmp_path / "made.jsonl"
-    write(annotated, output, {"model": "x"})
-    assert json.loads(output.read_text(encoding="utf-8")) == annotated.rows[0]
-    assert json.loads(report_path(output).read_text()) == {"model": "x"} | annotated.report.as_dict()
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert sorted(before) == ["made.jsonl", "made.report.json"]
-
-    def fail(self, *args, **options):
-        if self.name.startswith(".made.jsonl"):
-            raise OSError("disk full")
-        return real(self, *args, **options)
-
-    real = Path.write_text
-    monkeypatch.setattr(Path, "write_text", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write(annotated, output, {"model": "y"})
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.slow

@@ -8,14 +8,17 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import tiny_base, tiny_igc
-from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
-from peft_igc.calibration.run import (
+from peft_igc.calibration.calibrate import (
+    TEMPERATURES,
     THRESHOLDS,
     OperatingPoint,
+    PromptReading,
     check_items,
     choose_confidence,
     fit_temperature,
     operating_curve,
+    read_prompts,
+    read_results,
 )
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
@@ -130,18 +133,15 @@ def test_the_curve_counts_and_rules_are_never_silenced():
     assert choose_confidence(curve, 0.0).confidence == 0.85
 
 
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [
+def test_items_that_cannot_calibrate_are_refused():
+    for item, said in [
         ({"target": "1"}, "Item 1: `prompt` must be a string, got None"),
         ({"prompt": "a"}, "got 'no `target`'"),
         ({"prompt": "a", "target": 1.5}, "got 1.5"),
         ({"prompt": "a", "target": "1"}, "1 items are too few"),
-    ],
-)
-def test_items_that_cannot_calibrate_are_refused(item, said):
-    with pytest.raises(ValueError, match=said):
-        check_items([item])
+    ]:
+        with pytest.raises(ValueError, match=said):
+            check_items([item])
 
 
 def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_path, capsys):

@@ -7,7 +7,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import tiny_base
-from peft_igc.demo.sets import generated_sets, judge, read, texts_of_authors
+from peft_igc.demo.sets import generated_sets, read, texts_of_authors
 from peft_igc.text.values import Limits
 
 
@@ -39,13 +39,6 @@ def test_texts_of_authors_are_their_own_and_have_the_targets_that_an_adapter_sup
     assert len({item["prompt"] for item in eight}) == 300
     measured = texts_of_authors("measured", 300, 0, Limits())
     assert not {item["prompt"] for item in eight} & {item["prompt"] for item in measured}
-
-
-def test_verdicts():
-    for target, said, verdict in (
-        ("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent"),
-    ):  # fmt: skip
-        assert judge(target, said) == verdict
 
 
 def test_readings_are_counted():

@@ -1,18 +1,14 @@
 """Promises of an answer's source: a number that the model made up is told from one that was calculated, everywhere."""
 
-import io
 import json
 
 import pytest
-from checks import adapted
-from traced import make
 
 from peft_igc import generate_answers, tiny_igc, trace
 from peft_igc.inference.audit import audit
-from peft_igc.inference.chat import Chat
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.pages import trace_page
-from peft_igc.inference.records import json_lines
+from peft_igc.inference.records import Answer, StepRecord, json_lines
 
 
 QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]
@@ -28,20 +24,14 @@ def answers(made):
     return generate_answers(*made, QUESTIONS, return_steps=True)
 
 
-def test_an_answer_tells_its_text_whether_a_step_wrote_it_status_reason_and_expression(answers):
+def test_an_answer_tells_its_text_whether_a_step_wrote_it_status_reason_and_expression(made, answers):
     told = [(one.text, one.written, one.status, one.reason, one.expression) for one in answers]
     assert told == [
         ("2088", True, "ok", None, "58 * 36"),
         ("2", False, "none", "no_arithmetic", None),
         ("7", False, "undefined", "undefined", "7 / 0"),
     ]
-
-
-def test_without_the_steps_the_answers_are_the_same_strings(made, answers):
     assert generate_answers(*made, QUESTIONS) == [one.text for one in answers]
-
-
-def test_an_answer_says_where_it_comes_from_in_one_line(answers):
     assert str(answers[0]) == "2088  (calculated: 58 * 36)"
     assert str(answers[1]) == "2  (by the model alone, calculator silent: no arithmetic is read)"
     assert answers[2].source.startswith("by the model alone, calculator silent on 7 / 0: a division by zero")
@@ -73,11 +63,19 @@ def test_an_untrue_calculation_of_a_prompt_is_in_trace_and_audit_and_changes_no_
     assert untrue == "3 * 4 = 13 (untrue: the value is 12)"
 
 
-def test_a_cut_answer_is_written_if_it_ends_in_the_whole_result(made):
+def test_an_answer_that_is_cut_or_overrules_the_calculation_is_the_models_own(made):
     (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=2, return_steps=True)
     assert (answer.text, answer.cut, answer.written) == ("2088", True, True)
     (part,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=1, return_steps=True)
     assert (part.text, part.written) == ("208", False)
+    overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
+    assert not overruled.written
+    assert overruled.source == "by the model alone, although 58 * 36 was calculated"
+    spelled = StepRecord(3, "ok", True, "2088", "58 * 36")
+    silent = StepRecord(9, "none", False, reason="no_arithmetic")
+    assert Answer("2088 ...", False, (spelled, silent)).step == spelled  # of several the last one that it spells
+    nowhere = Answer("...", False, ())
+    assert nowhere.source.endswith("calculator silent: the text has no anchor, or no adapter is active")
 
 
 def test_without_the_adapter_an_answer_is_the_models_own(made):
@@ -106,21 +104,3 @@ def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers)
         assert found[0] == found[1] == found[2]
         places = [[(step.position, step.before, step.spans) for step in one.steps] for one in (seen, audited)]
         assert places[0] == places[1]
-
-
-def test_a_chat_shows_silence_as_clearly_as_speech(made):
-    out = io.StringIO()
-    Chat(*made, out, max_new_tokens=8).run([*QUESTIONS, "/off"])
-    notes = [line.split("| ")[1] for line in out.getvalue().splitlines() if "| " in line]
-    assert notes[0].startswith("58 * 36 = 2088 (")
-    assert notes[1] == "silent: no arithmetic is read"
-    assert notes[2].startswith("silent on 7 / 0: a division by zero")
-    assert len([note for note in notes if "silent" in note]) == 2  # the base alone has no calculator to be silent
-
-
-def test_a_chat_says_that_a_text_has_no_anchor():
-    _, tokenizer = make()
-    out = io.StringIO()
-    model = adapted("llama", interface="hidden", anchors={"turns": [[1, 1, 1]]}, overrides={"vocab_size": 3072})
-    Chat(model, tokenizer, out, max_new_tokens=2).run(["Hello"])
-    assert "silent: the text has no anchor" in out.getvalue()

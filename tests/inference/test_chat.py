@@ -4,9 +4,10 @@ import io
 
 import pytest
 import torch
-from checks import watching
+from checks import adapted, watching
 from traced import make
 
+from peft_igc import tiny_igc
 from peft_igc.inference.chat import COMMANDS, Chat, _Streamer
 from peft_igc.inference.evaluation import generate_answers
 from peft_igc.tuner.records import StepRecord
@@ -36,6 +37,17 @@ def test_the_answer_is_that_of_an_evaluation_and_its_step_is_under_it(made):
         *lines, last = shown.splitlines()
         assert "\n".join(lines).strip() == answer.strip()
         assert last == note
+
+
+def test_silence_is_shown_as_clearly_as_speech_and_a_text_without_an_anchor_too():
+    shown, _ = said(tiny_igc(), "What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 / 0?", "/off")
+    notes = [line.split("| ")[1] for line in shown.splitlines() if "| " in line]
+    assert notes[0].startswith("58 * 36 = 2088 (")
+    assert notes[1] == "silent: no arithmetic is read"
+    assert notes[2].startswith("silent on 7 / 0: a division by zero")
+    assert len(notes) == 3  # the base alone has no calculator to be silent
+    model = adapted("llama", interface="hidden", anchors={"turns": [[1, 1, 1]]}, overrides={"vocab_size": 3072})
+    assert "silent: the text has no anchor" in said((model, make()[1]), "Hello", max_new_tokens=2)[0]
 
 
 def test_what_steers_a_terminal_is_replaced():
@@ -109,7 +121,7 @@ def test_trace_writes_the_page_of_the_conversation(made, tmp_path, monkeypatch):
     assert "`none/page.html` cannot be written: No such file" in shown
 
 
-def test_commands_end_and_explain(made, tmp_path, monkeypatch):
+def test_commands_end_and_explain_and_a_conversation_that_is_too_long_names_the_cure(made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown, chat = said(made, "/trace", "/off", "", "  ", "/nonsense", "/quit", "Hello")
     assert shown.count("There is no answer yet.") == 2
@@ -117,9 +129,6 @@ def test_commands_end_and_explain(made, tmp_path, monkeypatch):
     assert all(name in shown for name in COMMANDS)
     assert chat._messages == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_conversation_that_is_too_long_names_the_cure(made):
     shown, chat = said(made, "Hello", "word " * 3000, "Hello again")
     assert "Begin a new one with /new." in shown
     assert [message["content"] for message in chat._messages][::2] == ["Hello", "Hello again"]

@@ -40,7 +40,7 @@ def force(model, first, second="11", operator=0, minus=False):
         reading.operator_head.bias[operator] = 100
 
 
-def test_operands_operator_and_result_are_shown_as_read(hidden):
+def test_operands_operator_and_result_are_shown_as_read_and_without_a_number_nothing_is_written(hidden):
     for first, second, operator, minus, expression, result in [
         ("58", "36", 2, False, "58 * 36", "2088"),
         ("9", "12", 1, False, "9 - 12", "-3"),
@@ -52,9 +52,6 @@ def test_operands_operator_and_result_are_shown_as_read(hidden):
         assert " ".join((step.operands[0].text, step.operator, step.operands[1].text)) == expression
         assert (step.expression, step.result, step.status) == (expression, result, "ok")
         assert step.operands[0].probability == pytest.approx(1)
-
-
-def test_a_reading_without_a_number_is_shown_and_nothing_is_written(hidden):
     for first, text, status in [("5_8", "5_8", "undefined"), ("12345", "1234...", "overflow"), ("", "", "undefined")]:
         force(hidden[0], first)
         seen = trace(*hidden, QUESTION, max_new_tokens=3)
@@ -62,9 +59,6 @@ def test_a_reading_without_a_number_is_shown_and_nothing_is_written(hidden):
         assert (step.operands[0].text, step.status, step.result) == (text, status, None)
         assert [token.gate for token in seen.record.generated] == [None] * 3
         assert "no number is written" in seen.format()
-
-
-def test_no_arithmetic_is_shown_as_such(hidden):
     force(hidden[0], "58", "36", operator=4)
     seen = trace(*hidden, QUESTION, max_new_tokens=2)
     (step,) = seen.steps

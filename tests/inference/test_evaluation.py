@@ -2,7 +2,6 @@
 
 import copy
 import json
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from tokenizers import processors
 from torch import nn
 
 from peft_igc import IGCModel
-from peft_igc.inference.evaluation import evaluate, generate_answers, versions
+from peft_igc.inference.evaluation import evaluate, generate_answers, trace
 
 
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
@@ -73,16 +72,19 @@ def greedy_by_hand(model, tokenizer, prompt, n):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_answers_in_left_padded_batches_are_the_greedy_ones_in_the_order_of_the_prompts(llama, tokenizer, batch_size):
-    answers = generate_answers(llama, tokenizer, PROMPTS, batch_size=batch_size, max_new_tokens=6)
-    assert answers == [greedy_by_hand(llama, tokenizer, prompt, 6) for prompt in PROMPTS]
-    assert len(set(answers)) > 1
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # PEFT 0.21.2
+@pytest.mark.parametrize("config", [None, small_config(), LoraConfig(init_lora_weights=False)])
+def test_answers_in_left_padded_batches_are_the_greedy_ones_in_the_order_of_the_prompts(llama, tokenizer, config):
+    model = llama if config is None else get_peft_model(llama, config).eval()
+    expected = [greedy_by_hand(model, tokenizer, prompt, 6) for prompt in PROMPTS]
+    assert len(set(expected)) > 1
+    for batch_size in (1, 3, 64):
+        assert generate_answers(model, tokenizer, PROMPTS, batch_size=batch_size, max_new_tokens=6) == expected
 
 
 @torch.no_grad()
 def test_defaults_of_the_checkpoint_do_not_bend_the_answers(llama, tokenizer):
-    plain = [greedy_by_hand(llama, tokenizer, prompt, 12) for prompt in PROMPTS]
+    plain = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=12)
     llama.generation_config.update(
         repetition_penalty=5.0, no_repeat_ngram_size=1, do_sample=True, temperature=3.0, num_beams=2, min_length=60
     )
@@ -107,15 +109,6 @@ def test_raw_prompts_are_tokenized_as_they_stand(llama, tokenizer):
     tokenizer.chat_template = None
     prompts = [f"<user>{prompt}<eos><assistant>" for prompt in PROMPTS]
     assert generate_answers(llama, tokenizer, prompts, raw=True, max_new_tokens=5) == answers
-
-
-@torch.no_grad()
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # PEFT 0.21.2
-@pytest.mark.parametrize("config", [small_config(), LoraConfig(init_lora_weights=False)])
-def test_a_peft_model_answers_like_its_own_forward(llama, tokenizer, config):
-    model = get_peft_model(llama, config).eval()
-    answers = generate_answers(model, tokenizer, PROMPTS, max_new_tokens=5, batch_size=4)
-    assert answers == [greedy_by_hand(model, tokenizer, prompt, 5) for prompt in PROMPTS]
 
 
 def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both(tokenizer):
@@ -190,17 +183,12 @@ def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(toke
     }
     assert found["settings"] == {"batch_size": 64, "max_new_tokens": 24, "raw": False}
     assert json.loads(json.dumps(found)) == found
+    assert set(found["versions"]) == {"torch", "transformers", "peft", "peft_igc", "python"}
+    assert found["versions"]["torch"] == torch.__version__
     items[-1]["target"] = "5791"
     found = evaluate(model, tokenizer, [items[1], items[3], items[-1]], max_new_tokens=4)
     assert (found["exact_match"], found["truncated"]) == (1 / 3, 2)  # " 6 " just fits with its end
     assert found["mistakes"][-1] == {"prompt": "cut", "target": "5791", "answer": "5791"}  # right by chance
-
-
-def test_versions_name_everything_an_evaluation_depends_on():
-    found = versions()
-    assert set(found) == {"torch", "transformers", "peft", "peft_igc", "python"}
-    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert found["torch"] == torch.__version__
 
 
 def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(tokenizer):
@@ -236,6 +224,11 @@ def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
             generate_answers(llama, tokenizer, ["a1"])
     with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
         generate_answers(llama, tokenizer, "abc")
+    for prompts in (["1+1=", "2+2="], {"prompt": "1+1="}):
+        with pytest.raises(
+            TypeError, match=r"A prompt is a string, got the (list|dict) .* Call `trace` once per prompt"
+        ):
+            trace(llama, tokenizer, prompts)
     assert generate_answers(llama, tokenizer, []) == []
 
 

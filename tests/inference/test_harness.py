@@ -21,12 +21,12 @@ from tiny_models import small_config, tiny_model
 from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.harness_tasks import FOLDER, from_file, generated, match
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
 
 ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "peft_igc" / "assets" / "lm_eval"
 INSTALLED = importlib.util.find_spec("lm_eval") is not None
 needs_lm_eval = pytest.mark.skipif(not INSTALLED, reason="needs `pip install 'peft-igc[lm-eval]'`")
 WAYS = ["stand-in", pytest.param("installed", marks=needs_lm_eval)]
@@ -141,7 +141,8 @@ def test_greedy_decoding_takes_no_penalty_from_the_checkpoint(harness):
 
 
 # ------------------------------------------------------------------------------------------------------------- tasks
-def test_every_task_reads_what_its_file_says():
+def test_every_task_reads_what_its_file_says(harness):
+    assert harness.FOLDER == FOLDER
     files = sorted(FOLDER.glob("*.yaml"))
     assert [path.stem for path in files] == [
         "arithmetic_file",
@@ -158,19 +159,19 @@ def test_every_task_reads_what_its_file_says():
             assert callable(getattr(importlib.import_module(module), function))
 
 
-def test_items_are_those_of_the_generator_or_of_a_file(tmp_path):
-    rows = generated(per_group=2, seed=1, pretrained="tiny", device="cpu")["test"]
+def test_items_are_those_of_the_generator_or_of_a_file(harness, tmp_path):
+    rows = harness.generated(per_group=2, seed=1, pretrained="tiny", device="cpu")["test"]
     items = bigbench_test_set(2, 1)
     assert [(row["prompt"], row["target"]) for row in rows] == [(item["prompt"], item["target"]) for item in items]
     assert {row["ending"].removeprefix(row["target"]) for row in rows} == {"<|end|>"}
     (tmp_path / "items.jsonl").write_text('{"prompt": "What is 5 plus 7?", "target": "12"}\n')
-    (row,) = from_file(data=str(tmp_path / "items.jsonl"), end="</s>")["test"]
+    (row,) = harness.from_file(data=str(tmp_path / "items.jsonl"), end="</s>")["test"]
     assert (row["prompt"], row["target"], row["ending"]) == ("What is 5 plus 7?", "12", "12</s>")
-    assert [match(row, [answer]) for answer in (" 12\n", "120")] == [{"exact_match": 1.0}, {"exact_match": 0.0}]
+    assert [harness.match(row, [answer])["exact_match"] for answer in (" 12\n", "120")] == [1, 0]
     with pytest.raises(ValueError, match='Pass its path: `--metadata .{"data": "items.jsonl"}'):
-        from_file()
+        harness.from_file()
     with pytest.raises(FileNotFoundError, match="`none.jsonl` does not exist"):
-        from_file(data="none.jsonl")
+        harness.from_file(data="none.jsonl")
 
 
 # ------------------------------------------------------------------------------------------------ without an import
@@ -209,21 +210,17 @@ def run(folder, model, **arguments):
 @needs_lm_eval
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chat", [True, False])
-def test_generated_answers_are_those_of_eval_item_by_item(chat, tmp_path):
+def test_generated_answers_are_those_of_eval_item_by_item(tmp_path):
     model, tokenizer = tiny_igc()
-    header = "" if chat else "<|user|>{}<|end|><|assistant|>"
     items = [{"prompt": item["prompt"], "target": item["target"]} for item in bigbench_test_set(2, 3)]
     items += [{"prompt": "What is 2 plus 3 plus 4?", "target": "9"}, {"prompt": "Hello!", "target": "12"}]
-    if header:  # the same texts written out, as one who has no chat template would
-        items = [item | {"prompt": header.format(item["prompt"])} for item in items]
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
     metadata = {"data": str(tmp_path / "items.jsonl"), "end": tokenizer.eos_token}
-    given = {"model_args": {"pretrained": "tiny", "peft": "tiny"}, "metadata": metadata, "apply_chat_template": chat}
+    given = {"model_args": {"pretrained": "tiny", "peft": "tiny"}, "metadata": metadata, "apply_chat_template": True}
     names = ["arithmetic_file", "arithmetic_file_likelihood"]
     results, samples = run(FOLDER, "igc", tasks=names, **given)
     found = [sample["resps"][0][0] for sample in sorted(samples[names[0]], key=lambda sample: sample["doc_id"])]
-    answers = generate_answers(model, tokenizer, [item["prompt"] for item in items], raw=not chat)
+    answers = generate_answers(model, tokenizer, [item["prompt"] for item in items])
     assert found == answers
     right = [answer.strip() == item["target"] for answer, item in zip(answers, items, strict=True)]
     assert 0.9 < results[names[0]]["exact_match,none"] < 1

@@ -1,7 +1,12 @@
-"""Promises of `loading`: which names lead to a model or an adapter, and what is said about those that do not."""
+"""Promises of `loading`: which names lead to a model or an adapter, and what is said about those that do not.
+
+No test depends on the weights of the embedded adapter beyond plain questions: `recipes/embed_tiny_adapter.py` may
+write others.
+"""
 
 import json
 import os
+import runpy
 import shutil
 from pathlib import Path
 
@@ -12,13 +17,20 @@ from safetensors.torch import load_file, save_file
 from tiny_models import small_config, tiny_model
 from transformers import AutoTokenizer
 
+from peft_igc import generate_answers, tiny_igc
 from peft_igc.inference import loading
-from peft_igc.inference.loading import load_adapter, load_base, tiny_base
-from peft_igc.tuner.base_model import TINY_FOLDER
+from peft_igc.inference.loading import find_adapter, load_adapter, load_base, tiny_base
+from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER, TINY_FOLDER
 
 
 IDS = torch.tensor([[5, 6, 7, 8]])
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+QUESTIONS = {
+    "What is 58 times 36?": "2088",
+    "What is 12345678901 plus 98765432109?": "111111111010",
+    "What is 5 minus 88?": "-83",
+    "What is 4711 divided by 7?": "673",
+}
 
 
 @pytest.fixture
@@ -98,6 +110,10 @@ def test_an_installation_without_the_data_says_how_to_make_it(monkeypatch, tmp_p
     monkeypatch.setattr(loading, "TINY_FOLDER", tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=r"gone` of a base model does not exist\. .*pretrain_tiny_base\.py"):
         tiny_base()
+    monkeypatch.undo()
+    monkeypatch.setattr(loading, "TINY_ADAPTER_FOLDER", tmp_path / "gone")
+    with pytest.raises(FileNotFoundError, match="Install the package again, or make .* `peft-igc demo`"):
+        tiny_igc()
 
 
 def test_weights_that_are_broken_or_missing_are_named(base):
@@ -134,19 +150,26 @@ def test_an_adapter_comes_back_exactly_and_in_eval_mode(folder):
 def test_other_methods_can_be_loaded_to_be_compared(tmp_path):
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     assert load_adapter(tiny_model("llama"), tmp_path).active_adapter == "default"
+    fields = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps(fields | {"base_model_name_or_path": "org/base"}))
+    with pytest.raises(ValueError, match=r"size mismatch.*trained on, `org/base`"):
+        load_adapter(tiny_model("llama", hidden_size=64), tmp_path)
     weights = tmp_path / WEIGHTS
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"The weights in `.*` cannot be read: .*Copy the folder again"):
         load_adapter(tiny_model("llama"), tmp_path)
 
 
-def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(folder, tmp_path):
+def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").mkdir()
+    assert find_adapter("tiny") == TINY_ADAPTER_FOLDER
     for name, message in [
-        ("nowhere", "The adapter folder `.*nowhere` does not exist"),
-        (".", f"contains no `{CONFIG}`"),
+        ("nowhere", "The adapter folder `nowhere` does not exist"),
+        ("./tiny", f"The folder `tiny` contains no `{CONFIG}`"),
     ]:
         with pytest.raises(FileNotFoundError, match=message):
-            load_adapter(tiny_model("llama"), tmp_path / name)
+            load_adapter(tiny_model("llama"), name)
     (folder / WEIGHTS).unlink()
     with pytest.raises(FileNotFoundError, match=f"contains no `{WEIGHTS}`"):
         load_adapter(tiny_model("llama"), folder)
@@ -176,19 +199,8 @@ def test_an_unreadable_config_is_named(folder, monkeypatch):
         load_adapter(tiny_model("llama"), folder)
 
 
-@pytest.mark.parametrize("method", ["igc", "lora"])
-def test_an_adapter_for_another_hidden_size_names_its_base(tmp_path, method):
-    config = small_config() if method == "igc" else LoraConfig(target_modules=["q_proj"])
-    get_peft_model(tiny_model("llama"), config).save_pretrained(tmp_path)
-    fields = json.loads((tmp_path / CONFIG).read_text())
-    (tmp_path / CONFIG).write_text(json.dumps(fields | {"base_model_name_or_path": "org/base"}))
-    with pytest.raises(ValueError, match=r"(size 32, but .* has 64|size mismatch).*trained on, `org/base`"):
-        load_adapter(tiny_model("llama", hidden_size=64), tmp_path)
-
-
 def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way_of_loading(folder):
     path = folder / WEIGHTS
-    whole = path.read_bytes()
     weights = load_file(path)
     first = sorted(weights)[0]
     (norm,) = [key for key in weights if key.endswith(".igc_input_mapping.norm.weight")]
@@ -202,9 +214,6 @@ def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way
         for load in (load_adapter, lambda base, where: PeftModel.from_pretrained(base, str(where))):
             with pytest.raises(ValueError, match=rf"`.*` .*{message}"):
                 load(tiny_model("llama"), folder)
-    path.write_bytes(whole[:1000])
-    with pytest.raises(ValueError, match=f"{WEIGHTS}` is damaged and cannot be read as a safetensors file"):
-        load_adapter(tiny_model("llama"), folder)
 
 
 def test_a_pickle_that_would_run_a_program_is_not_unpickled(folder, tmp_path):
@@ -217,3 +226,32 @@ def test_a_pickle_that_would_run_a_program_is_not_unpickled(folder, tmp_path):
     with pytest.raises(ValueError, match="holds more than tensors, which could be a program. Save the adapter again"):
         load_adapter(tiny_model("llama"), folder)
     assert not (tmp_path / "executed").exists()
+
+
+# ---------------------------------------------------------------------------------------- the adapter in the package
+def test_the_embedded_adapter_answers_at_once():
+    model, tokenizer = tiny_igc()
+    assert all(a is not b for a, b in zip(model.parameters(), tiny_igc()[0].parameters(), strict=True))
+    assert not model.training
+    assert model.active_adapter == "default"
+    assert dict(zip(QUESTIONS, generate_answers(model, tokenizer, list(QUESTIONS)), strict=True)) == QUESTIONS
+    with model.disable_adapter():  # it is not the base that knows
+        assert generate_answers(model, tokenizer, ["What is 12345678901 plus 98765432109?"]) != ["111111111010"]
+
+
+def test_its_files_are_small_and_name_no_machine():
+    assert {path.name for path in TINY_ADAPTER_FOLDER.iterdir()} == {"README.md", CONFIG, WEIGHTS}
+    assert sum(path.stat().st_size for path in TINY_ADAPTER_FOLDER.iterdir()) < 5_000_000
+    assert json.loads((TINY_ADAPTER_FOLDER / CONFIG).read_text())["base_model_name_or_path"] == "tiny"
+    assert "/work" not in (TINY_ADAPTER_FOLDER / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_program_that_writes_it_rounds_only_what_answers_the_same(tmp_path, capsys):
+    program = runpy.run_path("recipes/embed_tiny_adapter.py")
+    program["main"](["--adapter", "tiny", "--output", str(tmp_path / "out"), "--per-suite", "4"])
+    assert "torch.bfloat16: 0 of" in capsys.readouterr().out
+    base, tokenizer = load_base("tiny")
+    assert generate_answers(load_adapter(base, tmp_path / "out"), tokenizer, list(QUESTIONS)[:1]) == ["2088"]
+    made, shipped = (load_file(folder / WEIGHTS) for folder in (tmp_path / "out", TINY_ADAPTER_FOLDER))
+    assert {name: x.nbytes for name, x in made.items()} == {name: x.nbytes for name, x in shipped.items()}

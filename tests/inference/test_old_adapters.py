@@ -31,6 +31,11 @@ def old(tmp_path):
     return {name: Path(shutil.copytree(FOLDER / name, tmp_path / name)) for name in ("tokens", "hidden")}
 
 
+def contents(folder):
+    """The bytes of all files of a folder."""
+    return {path: path.read_bytes() for path in folder.iterdir()}
+
+
 def changed(folder, **fields):
     """The folder, with other fields in its config."""
     saved = json.loads((folder / CONFIG).read_text())
@@ -87,16 +92,12 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
     torch.testing.assert_close(logits.double().mean(-1), recorded[f"{interface}.logits_mean"], **close)
 
 
-def test_what_is_converted_is_left_alone_and_the_hidden_interface_needs_no_tokenizer(old, capsys):
+def test_an_adapter_with_fewer_distances_is_refused_with_the_command_that_gives_it_the_others(old, capsys):
+    assert main(["convert", str(old["hidden"])]) == 0  # the hidden interface needs no tokenizer
+    files = contents(old["hidden"])
     assert main(["convert", str(old["hidden"])]) == 0
-    files = {path: path.read_bytes() for path in old["hidden"].iterdir()}
-    assert main(["convert", str(old["hidden"])]) == 0
-    assert {path: path.read_bytes() for path in old["hidden"].iterdir()} == files
+    assert contents(old["hidden"]) == files
     assert "has the present format already" in capsys.readouterr().out
-
-
-def test_an_adapter_with_fewer_distances_is_refused_with_the_command_that_gives_it_the_others(old):
-    main(["convert", str(old["hidden"])])
     weights, config = load_file(old["hidden"] / WEIGHTS), (old["hidden"] / CONFIG).read_bytes()
     fewer = {key: value[:9].clone() if key.endswith("distance.weight") else value for key, value in weights.items()}
     save_file(fewer, changed(old["hidden"], max_distance=9) / WEIGHTS)
@@ -170,7 +171,11 @@ def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
 def test_what_cannot_be_converted_is_refused_and_left_as_it_is(old, capsys):
     folder = old["tokens"]
     saved = (folder / CONFIG).read_text()
+    table = json.loads(saved)["number_tokens"]
+    token, digits = list(table["digits"].items())[-1]
+    other = table | {"digits": table["digits"] | {token: digits + "99999"}}  # of another tokenizer
     for fields, tokenizer, message in [
+        ({"number_tokens": other}, ["tiny"], f"token {token} spelled '{digits}99999' and now spells '{digits}'"),
         ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
         ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented. Use the version"),
         ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
@@ -182,15 +187,7 @@ def test_what_cannot_be_converted_is_refused_and_left_as_it_is(old, capsys):
     ]:
         (folder / CONFIG).write_text(saved)
         changed(folder, **fields)
-        files = {path: path.read_bytes() for path in folder.iterdir()}
+        files = contents(folder)
         assert main(["convert", str(folder), *(["--tokenizer", *tokenizer] if tokenizer else [])]) == 2
         assert message in capsys.readouterr().err
-        assert {path: path.read_bytes() for path in folder.iterdir()} == files
-
-
-def test_another_tokenizer_is_refused(old, capsys):
-    table = json.loads((old["tokens"] / CONFIG).read_text())["number_tokens"]
-    token, digits = list(table["digits"].items())[-1]
-    changed(old["tokens"], number_tokens=table | {"digits": table["digits"] | {token: digits + "99999"}})
-    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 2
-    assert f"token {token} spelled '{digits}99999' and now spells '{digits}'" in capsys.readouterr().err
+        assert contents(folder) == files

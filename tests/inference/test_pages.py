@@ -5,7 +5,6 @@ import hashlib
 import re
 import shutil
 import subprocess
-import time
 from html.parser import HTMLParser
 
 import pytest
@@ -94,15 +93,14 @@ def test_every_step_can_be_chosen_and_lights_what_it_read(recorded):
     assert len(names) == len(set(names)) == len(recorded.steps)
     assert [found["href"][1:] for found in shown.all("a") if found["href"] != "#t0"] == names
     marked = {name for found in shown.all("span", "data-steps") for name in found["data-steps"].split()}
-    lit = {(n, i) for n, t in enumerate(recorded.texts) for i, s in enumerate(t.steps) if _read_something(s)}
-    assert marked == {f"s{n}-{i}" for n, i in lit}
+    assert marked == {
+        f"s{number}-{i}"
+        for number, text in enumerate(recorded.texts)
+        for i, step in enumerate(text.steps)  # of those that have read something, or were silenced by it
+        if step.spans or step.expression_span is not None or step.culprit_position is not None
+    }
     for part in ("12 - 5 = 7", "numeric and not understood (at ' sin')"):
         assert part in shown.texts["details"]
-
-
-def _read_something(step):
-    """Whether tokens belong to a step: the numbers that it read, its expression, or what silenced it."""
-    return bool(step.spans) or step.expression_span is not None or step.culprit_position is not None
 
 
 def test_a_tokens_colour_and_numbers_are_those_of_its_gate():
@@ -119,26 +117,16 @@ def test_a_tokens_colour_and_numbers_are_those_of_its_gate():
     assert "step" not in shown[0]["class"]
 
 
-def long_text(steps):
-    """A text with many steps, each with its operands, in a tenth of the tokens that it has."""
-    tokens = [TokenRecord(f"{i} ", 0.5, 0.1, i, i, base="1", base_probability=0.5) for i in range(10 * steps)]
-    number = NumberRecord("12", 0.9, 0.9, "13", 0.1)
-    made = [
-        StepRecord(at + 9, "ok", None, "24", "12 + 12", operands=(number, number), spans=((at, at + 1),) * 2)
-        for at in range(0, 10 * steps, 10)
-    ]
-    return TextRecord(0, tuple(tokens), tuple(made))
-
-
 def test_the_page_grows_with_the_text_and_not_faster():
-    sizes, times = [], []
+    number, sizes = NumberRecord("12", 0.9, 0.9, "13", 0.1), []
     for steps in (50, 500):
-        text = long_text(steps)
-        begin = time.process_time()
-        sizes.append(len(trace_page([text])))
-        times.append(time.process_time() - begin)
+        tokens = [TokenRecord(f"{i} ", 0.5, 0.1, i, i, base="1", base_probability=0.5) for i in range(10 * steps)]
+        made = [
+            StepRecord(at + 9, "ok", None, "24", "12 + 12", operands=(number, number), spans=((at, at + 1),) * 2)
+            for at in range(0, 10 * steps, 10)
+        ]
+        sizes.append(len(trace_page([TextRecord(0, tuple(tokens), tuple(made))])))
     assert sizes[1] < 11 * sizes[0]
-    assert times[1] < 40 * max(times[0], 0.005)
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -148,25 +136,13 @@ def test_the_script_is_understood():
 
 
 # ---------------------------------------------------------------------------------------------- the page of an audit
-def audited(n=3):
-    """An audit with hostile texts in every field."""
+def test_the_page_of_an_audit_holds_everything_and_does_nothing():
     step = StepRecord(1, "none", reason="unsure", expression=EVIL, anchor=EVIL, before=EVIL, culprit=EVIL)
     item, answer = {"prompt": EVIL, "target": EVIL}, Answer(EVIL, True, (step,))
-    findings = [Finding(i, item, answer, "operand", EVIL) for i in range(n)]
-    report = {
-        "n": 10,
-        "exact_match": 0.7,
-        "groups": {EVIL: {"n": 10, "exact_match": 0.7}},
-        "steps": {"ok": 10},
-        "wrong": n,
-        "causes": {"operand": n},
-        "details": {"operand": {EVIL: n}},
-    }
-    return Audit(report, findings)
-
-
-def test_the_page_of_an_audit_holds_everything_and_does_nothing():
-    text = audited().page(EVIL)
+    report = {"n": 10, "exact_match": 0.7, "groups": {EVIL: {"n": 10, "exact_match": 0.7}}, "steps": {"ok": 10}}
+    report |= {"wrong": 3, "causes": {"operand": 3}, "details": {"operand": {EVIL: 3}}}
+    audited = Audit(report, [Finding(i, item, answer, "operand", EVIL) for i in range(3)])
+    text = audited.page(EVIL)
     shown = Page(text)
     assert {tag for tag, _ in shown.elements}.isdisjoint({"img", "iframe", "link", "object", "base", "script", "form"})
     assert "default-src 'none'" in text
@@ -176,5 +152,5 @@ def test_the_page_of_an_audit_holds_everything_and_does_nothing():
     assert shown.texts["article"].count(EVIL) == 3 * (4 + 2)  # four fields; of a step its text and expression
     assert shown.texts["h1"] == EVIL
     for examples, more in [(0, "3 more are not shown"), (2, "1 more are not shown"), (3, "")]:
-        text = audited().page(examples=examples)
+        text = audited.page(examples=examples)
         assert (text.count("<article>"), more in text) == (examples, True)

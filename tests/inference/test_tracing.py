@@ -1,5 +1,9 @@
-"""Promises of `igc_trace`: it records what happens, per row and thread, changes nothing, costs nothing when off."""
+"""Promises of `igc_trace`: it records what happens, per row and thread, changes nothing, costs nothing when off.
 
+And of its records: tokens have the text that they add, and untrue calculations are found.
+"""
+
+import io
 import json
 import re
 import threading
@@ -16,6 +20,7 @@ from transformers import DynamicCache
 
 from peft_igc import igc_trace
 from peft_igc.inference.decoding import greedy, prompt_tokens
+from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, TokenRecord, token_texts
 from peft_igc.tuner import steps, writing
 from peft_igc.tuner.call import thread
 
@@ -274,3 +279,47 @@ def test_the_page_of_documentation_has_every_field(made):
         assert line.keys() - {"record"} == documented[line["record"]]
         for operand in line.get("operands", ()):
             assert operand.keys() == documented["an operand"]
+
+
+# ------------------------------------------------------------------------------------------ records
+def test_untrue_calculations_are_found_whoever_wrote_them():
+    tokens = [TokenRecord(piece, None) for piece in ("So 3*4", " = ", "13.\nThen", " 3+4 = 7, and 5", "+5", " is 11.")]
+    text = TextRecord(0, tuple(tokens), ())
+    assert [(one.position, one.written, one.value) for one in text.untrue] == [(2, "13", "12"), (5, "11", "10")]
+    assert str(text.untrue[0]) == "3*4 = 13 (untrue: the value is 12)"
+    assert "untrue     3*4 = 13 (untrue: the value is 12)" in text.format()
+
+
+def test_tokens_have_the_text_that_they_add():
+    """Bytes of a character, and spaces that are lost at the beginning of a decoded text."""
+    pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"b", "\U0001f600".encode()[:3]]
+
+    def spell(ids):
+        return b"".join(pieces[token] for token in ids).decode(errors="replace").removeprefix(" ")
+
+    assert token_texts(spell, [0, 1, 2, 3]) == ["a", "", "é", "b"]
+    assert token_texts(spell, [3, 0, 0]) == ["b", " a", " a"]
+    assert token_texts(spell, [3, 4]) == ["b", "\ufffd"]
+    assert token_texts(spell, [3, 4, -1]) == ["b", "\ufffd", "\u2026"]
+    assert token_texts(spell, []) == []
+
+
+def test_a_probability_is_shown_rounded_down():
+    number = NumberRecord("58", 0.99999, 0.999995)
+    read = {"operands": (number, number), "operator": "*", "operator_probability": 1.0}
+    shown = TextRecord(0, (), (StepRecord(11, "ok", True, "3364", "58 * 58", **read),)).format()
+    assert "58  99.99%; least certain place 99.99%" in shown
+    assert "*   100.00%" in shown
+
+
+def test_the_text_has_every_token_with_its_gate_and_nothing_that_steers_a_terminal():
+    with igc_trace(*make()) as trace:
+        generate(*make(), prompts=[*PROMPTS[1:3], "[bold]\x1b[31m 5 + 6 ="], new=2)
+    out = io.StringIO()
+    trace.print(out)
+    shown = " ".join(out.getvalue().split())
+    for part in ("3 + 4 * (12 - 5)", "31", "[bold]", "not understood"):
+        assert part in shown
+    assert "\x1b" not in out.getvalue()
+    for token in (token for text in trace.texts for token in text.generated):
+        assert f"{'-' if token.gate is None else f'{token.gate:5.3f}'} {token.text!r}" in shown

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from peft_igc import tiny_igc
-from peft_igc.calibration.prompt_readings import read_results
+from peft_igc.calibration.calibrate import read_results
 from peft_igc.mappings.decisions import certainty, decided
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import SCALE

@@ -1,21 +1,16 @@
 """Promises of the closing evaluation: counts are right, nothing of the model changes, and a failure is said."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
-from datasets import Dataset
 from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 
-from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.dataset import to_dataset, to_iterable_dataset
+from peft_igc.data.dataset import to_dataset
 from peft_igc.inference.evaluation import interval
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
-from peft_igc.sft.arguments import IGCArguments, Parsed
-from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, hold_out, learned_nothing, write_closing
-from peft_igc.sft.datasets import CHAT_PAIR, generated_rows
+from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step
@@ -193,87 +188,3 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     assert run.run(line_of(base, tmp_path, "--igc_held_out", "0")) == 0
     assert not (tmp_path / "out" / FILE_NAME).exists()
     assert "Not evaluated: no annotated rows were held out" in capsys.readouterr().out
-
-
-def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.setattr(closing, "evaluate_closing", lambda trainer, held, batches: GOOD)
-    assert run.run(line_of(base, tmp_path)) == 0
-    assert "not fit for use" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_that_was_interrupted_is_not_judged(base, tmp_path, capsys, monkeypatch):  # noqa: F811
-    class Stopped(run.IGCTrainer):
-        def train(self, *args, **kwargs):
-            super().train(*args, **kwargs)
-            self.state.global_step = 0
-
-    monkeypatch.setattr(run, "IGCTrainer", Stopped)
-    assert run.run(line_of(base, tmp_path)) == 0
-    assert "Not evaluated: training was interrupted in step 0 of 1" in capsys.readouterr().out
-
-
-def test_processes_that_were_launched_are_judged_by_the_file(tmp_path, monkeypatch):
-    line = arguments("tiny", tmp_path, "--accelerate_config", "ddp", "--num_processes", "2")
-    monkeypatch.setattr(run, "launch", lambda *args: 0)
-    assert run.run(line) == 0
-    write_closing(Closing(20, asked=20), tmp_path)
-    assert run.run(line) == 1
-
-
-# ------------------------------------------------------------------------------------------ what is held out
-def parsed(**igc):
-    return Parsed(None, SimpleNamespace(seed=0), None, None, IGCArguments(**igc), [])
-
-
-def held(train, test=None, count=100, alone=False):
-    return hold_out(train, test, parsed(igc_held_out=count), alone, True)
-
-
-def texts(dataset):
-    return [str(row["prompt"]) for row in dataset]
-
-
-def test_a_tenth_of_the_annotated_rows_at_most_and_no_other_row_is_taken_away():
-    data = to_dataset(rows(60, digits=4, unsupervised=tuple(range(0, 60, 2))))
-    train, taken = held(data)
-    assert (len(train), len(taken)) == (57, 3)
-    assert not set(texts(train)) & set(texts(taken))
-    assert all(row["igc_operator"] == "+" for row in taken)
-    assert [row for row in texts(data) if row not in texts(taken)] == texts(train)  # in their order
-
-
-def test_no_more_are_held_out_than_asked_for_and_none_if_none_or_few():
-    data = to_dataset(rows(60, digits=4))
-    assert len(held(data, count=4)[1]) == 4
-    for train, taken in (held(data, count=0), held(data.select(range(9)))):
-        assert taken is None
-        assert len(train) in (60, 9)
-    assert held(Dataset.from_list([{"text": "a"}] * 60))[1] is None
-
-
-def test_equal_seeds_hold_out_equal_rows():
-    data = to_dataset(rows(60, digits=4))
-    assert texts(held(data)[1]) == texts(held(data)[1])
-
-
-def test_generated_rows_are_trained_as_before_and_the_next_ones_are_held_out():
-    given = parsed(igc_generated_rows=40, igc_held_out=3)
-    stream = generated_rows(given.igc, 0, CHAT_PAIR).take(43)
-    data = to_dataset(stream[:40])
-    train, taken = hold_out(data, None, given, True, True)
-    assert train is data
-    assert texts(taken) == texts(to_dataset(stream[40:]))
-
-
-def test_rows_of_a_test_set_are_preferred_and_the_training_set_stays_whole():
-    data, test = to_dataset(rows(40, digits=4)), to_dataset(rows(12, seed=1, digits=4, unsupervised=(0, 1)))
-    train, taken = held(data, test, count=100)
-    assert train is data
-    assert texts(taken) == texts(test)[2:]
-
-
-@pytest.mark.parametrize("stream", [to_iterable_dataset(ArithmeticRows(), 40), {"a": None}])
-def test_nothing_is_held_out_of_a_stream_or_of_several_test_sets(stream):
-    train = to_dataset(rows(40))
-    assert hold_out(train, stream, parsed(), False, True) == (train, None)

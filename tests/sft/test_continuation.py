@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from tiny_training import WARNINGS, rows
 
 from peft_igc.inference.loading import find_adapter, read_config, tiny_base
-from peft_igc.sft import models
 from peft_igc.sft.models import _with_saved
 from tests.sft.test_sft import SMALL, _no_launch, arguments, base, trained, write  # noqa: F401 - fixtures
 
@@ -61,16 +60,6 @@ def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):  #
         }
 
 
-def test_a_calculator_goes_on_beside_a_new_lora(base, saved, tmp_path):  # noqa: F811
-    made = go_on(base, saved, tmp_path / "out", "igc", *KINDS["igc+lora"], "--lora_r", "2")
-    assert files(tmp_path / "out").keys() == files(saved / "igc+lora").keys()
-    trainable = {name.rpartition(".low_rank")[0] for name, p in made.model.named_parameters() if p.requires_grad}
-    assert any("lora_A" in name for name in trainable)
-    before, after = load_file(saved / "igc" / WEIGHTS), load_file(tmp_path / "out" / WEIGHTS)
-    for name, value in before.items():
-        torch.testing.assert_close(after[name], value, atol=1e-7, rtol=0)
-
-
 def test_other_anchors_for_saved_weights(base, saved, tmp_path):  # noqa: F811
     go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
     old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))
@@ -115,16 +104,3 @@ def test_operations_can_be_added_to_a_saved_calculator():
     assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias"}
     assert any(parameter.requires_grad for parameter in model.parameters())
     assert before == ["+", "-", "*", "/"]
-
-
-def test_operations_are_added_on_the_device_of_the_model(monkeypatch):
-    """The device `meta` takes the place of a GPU."""
-    model, _ = tiny_base()
-    config = read_config(find_adapter("tiny"))
-    config.operations = [*config.operations, "percent"]
-    loaded = []
-    elsewhere = lambda model: {name: x.to("meta") for name, x in get_peft_model_state_dict(model).items()}  # noqa: E731
-    monkeypatch.setattr(models, "get_peft_model_state_dict", elsewhere)
-    monkeypatch.setattr(models, "set_peft_model_state_dict", lambda model, weights: loaded.append(weights))
-    _with_saved(model, config, "tiny")
-    assert {value.device.type for value in loaded[0].values()} == {"meta"}

@@ -99,16 +99,6 @@ def test_a_run_without_a_checkpoint_says_so(line, monkeypatch, capsys):
     assert said.startswith("Interrupted before the first checkpoint, so nothing is saved. `--save_steps N`")
 
 
-@pytest.mark.slow
-def test_a_run_that_ends_at_its_last_step_is_not_interrupted(line, monkeypatch, capsys):
-    """A SIGTERM while the last step is computed."""
-    request = lambda self, number, frame: setattr(self, "is_checkpoint_requested", True)  # noqa: E731
-    monkeypatch.setattr(CheckpointManager, "_sigterm_handler", request)
-    stops(monkeypatch, 5, terminate)
-    assert cli.main(["sft", *line, "--enable_jit_checkpoint"]) == 0
-    assert "Saved" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("resume", [["--resume_from_checkpoint", "x"], ["--resume_from_checkpoint", "true"], []])
 def test_the_command_resumes_from_the_latest_checkpoint_whatever_was_given(resume, tmp_path):
     (tmp_path / "checkpoint-2").mkdir()

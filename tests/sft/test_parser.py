@@ -1,34 +1,22 @@
 """Promises of the arguments of `peft-igc sft`: what is unknown is said first, the help page begins with ours, and
 defaults fill in what the user left out, and nothing else."""
 
-import dataclasses
 import re
 
 import pytest
 import torch
 from tiny_training import WARNINGS
 
-from peft_igc import cli, tiny_base
+from peft_igc import cli
 from peft_igc.sft import parser
 from peft_igc.sft import run as sft
-from peft_igc.sft.arguments import IGCArguments, igc_config
+from peft_igc.sft.arguments import CONFIDENCE
 from peft_igc.sft.parser import SFTParser, given_names
-from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.tuner.config import IGCConfig
-from peft_igc.tuner.config_values import SIZES
 from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 LINE = ["--model_name_or_path", "tiny", "--output_dir", "out", "--use_cpu", "true", "--bf16", "false"]
-
-
-def test_an_unknown_argument_of_the_line_or_of_the_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match=re.escape("Unknown: `--foo`. See `peft-igc sft --help`.")):
-        sft.parse([*LINE, "--foo", "1"])
-    (tmp_path / "run.yaml").write_text("lerning_rate: 1\n")
-    with pytest.raises(ValueError, match=re.escape("Unknown: `--lerning_rate`.")):
-        sft.parse([*LINE, "--config", str(tmp_path / "run.yaml")])
 
 
 def test_what_is_unknown_is_named_before_a_value_that_cannot_be_used(tmp_path):
@@ -48,90 +36,36 @@ def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ help
-@pytest.fixture(scope="module")
-def page():
-    return SFTParser().format_help_all()
-
-
-def entries(page):
-    """The text of each argument by its name."""
-    found = re.split(r"\n  (?=--)", page)
-    return {re.match(r"--(\w+)", text)[1]: " ".join(text.split()) for text in found[1:]}
-
-
-def test_help_begins_with_the_calculator_and_names_every_argument_once(page):
-    own = ["igc_" in name for name in re.findall(r"\n  --(\w+)", page)]
-    assert own == sorted(own, reverse=True)
+def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
+    page = SFTParser().format_help_all()
     names = re.findall(r"\n  --(\w+)", page)
-    wanted = {action.dest for action in SFTParser()._actions if action.dest != "help"}
-    assert wanted <= set(names)
+    ours = [name.startswith("igc_") for name in names if not name.startswith("no_")]
+    assert ours == sorted(ours, reverse=True)
+    assert {action.dest for action in SFTParser()._actions if action.dest != "help"} <= set(names)
     assert len(names) == len(set(names))
+    texts = " ".join(page.split())
+    assert "maximum number of digits of an operand (default: 10 (hidden), 40 (tokens))." in texts
+    assert f"probability of a reading that is used (default: {CONFIDENCE})." in texts
+    assert "default: None" not in texts
+
+
+def test_the_page_of_one_screen_has_the_arguments_to_know_and_leads_to_all():
+    page = SFTParser().format_help()
+    lines = page.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 119
+    names = re.findall(r"\n  --(\w+)", page)
+    assert {"igc_confidence", "model_name_or_path", "dataset_name", "output_dir", "learning_rate"} <= set(names)
+    assert "--help-all" in page
     assert "--output_dir build/tokens --resume_from_checkpoint true" in page
 
 
-def test_help_shows_the_default_that_applies(page):
-    found, fields = entries(page), dataclasses.fields(IGCConfig)
-    plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-    assert "(default: 40 (tokens), 10 (hidden))" in found["igc_num_digits"]
-    assert "(default: tokens)" in found["igc_interface"]  # not the config's own
-    for name in IGCArguments.__dataclass_fields__:
-        own = name.removeprefix("igc_")
-        if own in SIZES["hidden"]:
-            assert f"{SIZES['hidden'][own]} (hidden)" in found[name], name
-        elif own not in ("interface", "confidence") and (default := plain.get(own)) is not None:
-            assert f"(default: {default})" in found[name], name
-    assert "(default: ['+', '-', '*', '/'])" in found["igc_operations"]
-    assert "default: None" not in page
-    assert f"(default: {IGCSFTConfig.igc_loss_weight})" in found["igc_loss_weight"]
-
-
-def values_of_a_run():
-    """What a run takes that is given nothing but a model and a folder."""
-    line = ["--model_name_or_path", "tiny", "--output_dir", "out"]
-    script, training, model, _, arguments, _ = sft.parse(line)
-    config = vars(igc_config(arguments, tiny_base()[1]))
-    values = vars(script) | vars(model) | vars(training) | vars(arguments)
-    values |= {f"igc_{name}": value for name, value in config.items() if values.get(f"igc_{name}", 0) is None}
-    return values | {"learning_rate": training.calculator_learning_rate, "igc_anchors": "assistant_header"}
-
-
-def test_the_page_is_one_screen_that_begins_with_ours_and_leads_to_all_arguments(page):
-    short = SFTParser().format_help()
-    lines = short.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 119
-    names = re.findall(r"\n  --(\w+)", short)
-    ours = [name.startswith("igc_") for name in names]
-    assert ours == sorted(ours, reverse=True)
-    assert {"model_name_or_path", "dataset_name", "output_dir", "learning_rate", "igc_confidence"} <= set(names)
-    assert set(names) <= set(re.findall(r"\n  --(\w+)", page))
-    assert "--help-all" in short
-
-
 @pytest.mark.parametrize("option", ["--help", "-h", "--help-all", "--help_all"])
-def test_both_pages_end_the_program(option, page, capsys):
+def test_both_pages_end_the_program(option, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["sft", option])
     assert ended.value.code == 0
-    wanted = page if "all" in option else SFTParser().format_help()
-    assert capsys.readouterr().out.split() == wanted.split()
-
-
-def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
-    used, compared = values_of_a_run(), 0
-    for line in SFTParser().format_help().splitlines():
-        if line.startswith("  --"):
-            name, shown = line[4:34].strip(), line[34:58].strip()
-            wanted = {"model_name_or_path": "", "output_dir": "", "report_to": "none"}.get(name, used[name])
-            wanted = "" if wanted is None else str(getattr(wanted, "value", wanted))
-            assert shown.partition(" (tokens)")[0] == wanted, name
-            compared += 1
-    assert compared > 25
-    found = entries(page)
-    for name in ("igc_confidence", "per_device_train_batch_size", "learning_rate", "max_steps", "warmup_steps"):
-        assert f"(default: {used[name]})" in found[name]
-    for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows"):
-        assert f"(default: {used[name]})" in found[name]
+    assert ("--lora_alpha" in capsys.readouterr().out) == ("all" in option)
 
 
 # ------------------------------------------------------------------------------------------ defaults
@@ -140,77 +74,64 @@ def parsed(tmp_path, *more):
     return sft.parse(line)
 
 
-def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_path):
-    _, training, _, _, igc, _ = parsed(tmp_path)
-    assert igc.igc_generated_rows == parser.GENERATED_ROWS
-    assert training.max_steps == parser.STEPS
-    assert training.per_device_train_batch_size == parser.BATCH_SIZE
-    assert training.warmup_steps == parser.WARMUP
-    assert training.calculator_learning_rate == 1e-3
-    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (4, parser.MUON_RATE)
-
-
-@pytest.mark.parametrize(
-    ("line", "every", "muon"),
-    [
-        (["--max_steps", "2"], 1, None),
-        (["--igc_writing_every", "1"], 1, parser.MUON_RATE),
-        (["--learning_rate", "1e-3"], 4, None),
-        (["--optim", "sgd"], 4, None),
-        (["--igc_train_base"], 1, parser.MUON_RATE),
-        (["--igc_adapter", "igc+lora"], 1, parser.MUON_RATE),
-        (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
-    ],
+ROWS, STEPS, BATCH, MUON, LORA = (
+    getattr(parser, name) for name in ("GENERATED_ROWS", "STEPS", "BATCH_SIZE", "MUON_RATE", "LORA_RATE")
 )
-def test_the_reading_has_steps_of_its_own_and_muon_where_both_are_possible(tmp_path, line, every, muon):
-    training = parsed(tmp_path, *line)[1]
-    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (every, muon)
+# What the user gives, and the values of a run.
+USED = {
+    "": {
+        "igc_generated_rows": ROWS, "max_steps": STEPS, "per_device_train_batch_size": BATCH,
+        "warmup_steps": parser.WARMUP, "calculator_learning_rate": 1e-3, "igc_writing_every": parser.WRITING_EVERY,
+        "igc_muon_learning_rate": MUON,
+    },
+    "--max_steps 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None, "warmup_steps": 0},
+    "--max_steps 200": {"warmup_steps": parser.WARMUP},
+    "--igc_writing_every 1": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
+    "--learning_rate 1e-3": {"igc_writing_every": 4, "igc_muon_learning_rate": None, "calculator_learning_rate": 1e-3},
+    "--optim sgd": {"igc_writing_every": 4, "igc_muon_learning_rate": None},
+    "--igc_train_base": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
+    "--accelerate_config ddp --num_processes 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None},
+    "--max_steps -1": {"max_steps": -1},
+    "--num-train-epochs=3": {"max_steps": -1, "igc_generated_rows": ROWS},  # TRL's default, but given
+    "--per_device_train_batch_size 8": {"per_device_train_batch_size": 8},
+    "--gradient_accumulation_steps 2": {"per_device_train_batch_size": 8},
+    "--warmup_steps 0": {"warmup_steps": 0},
+    "--igc_learning_rate 4e-3": {"calculator_learning_rate": 4e-3},
+    "--dataset_name mine": {"igc_generated_rows": 0},  # data of one's own are not mixed with generated rows
+    "--igc_generated_rows 64": {"igc_generated_rows": 64},
+    # No more rows are generated than the steps read.
+    "--max_steps 3": {"igc_generated_rows": 3 * BATCH},
+    "--max_steps 3 --gradient_accumulation_steps 2": {"igc_generated_rows": 3 * 2 * 8},
+    '--max_steps 3 --activation_checkpointing no --igc_writing {"steps":9,"rows":300}': {"igc_generated_rows": 300},
+    "--max_steps 9999": {"igc_generated_rows": ROWS},
+    "--max_steps 3 --igc_generated_rows 500": {"igc_generated_rows": 500},
+    # A LoRA has its own rate, and baselines keep the steps and batches of TRL.
+    "--igc_adapter igc+lora": {
+        "learning_rate": LORA, "calculator_learning_rate": 1e-3, "igc_writing_every": 1,
+        "igc_muon_learning_rate": MUON,
+    },
+    "--igc_adapter igc+lora --learning_rate 5e-4": {"learning_rate": 5e-4, "calculator_learning_rate": 5e-4},
+    "--igc_adapter igc+lora --igc_learning_rate 3e-3": {"learning_rate": LORA, "calculator_learning_rate": 3e-3},
+    "--igc_adapter lora": {
+        "learning_rate": LORA, "max_steps": -1, "per_device_train_batch_size": 8, "igc_generated_rows": 0,
+    },
+    "--igc_adapter none": {"learning_rate": 2e-5, "max_steps": -1, "per_device_train_batch_size": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", USED)
+def test_what_is_given_stays_and_the_rest_teaches_a_calculator(tmp_path, line):
+    found = parsed(tmp_path, *line.split())
+    values = {
+        name: getattr(found.igc if name == "igc_generated_rows" else found.training, name) for name in USED[line]
+    }
+    assert values == USED[line]
 
 
 def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     training = parsed(tmp_path)[1]
     assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "value"),
-    [
-        (["--max_steps", "-1"], "max_steps", -1),
-        (["--num_train_epochs", "3"], "max_steps", -1),  # TRL's default, but given
-        (["--num-train-epochs=3"], "max_steps", -1),
-        (["--per_device_train_batch_size", "8"], "per_device_train_batch_size", 8),
-        (["--gradient_accumulation_steps", "2"], "per_device_train_batch_size", 8),
-        (["--warmup_steps", "0"], "warmup_steps", 0),
-        (["--max_steps", "2"], "warmup_steps", 0),  # a warm-up would leave one step of the two
-        (["--max_steps", "200"], "warmup_steps", parser.WARMUP),
-        (["--learning_rate", "3e-3"], "calculator_learning_rate", 3e-3),
-        (["--igc_learning_rate", "4e-3"], "calculator_learning_rate", 4e-3),
-    ],
-)
-def test_what_is_given_stays(tmp_path, line, name, value):
-    assert getattr(parsed(tmp_path, *line)[1], name) == value
-
-
-def test_data_of_ones_own_are_not_mixed_with_generated_rows(tmp_path):
-    assert parsed(tmp_path, "--dataset_name", "mine")[4].igc_generated_rows == 0
-    assert parsed(tmp_path, "--igc_generated_rows", "64")[4].igc_generated_rows == 64
-
-
-def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 1e-3)
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--learning_rate", "5e-4")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (5e-4, 5e-4)
-    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--igc_learning_rate", "3e-3")[1]
-    assert (training.learning_rate, training.calculator_learning_rate) == (parser.LORA_RATE, 3e-3)
-
-
-def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
-    for adapter, rate in (("lora", parser.LORA_RATE), ("none", 2e-5)):
-        _, training, _, _, igc, _ = parsed(tmp_path, "--igc_adapter", adapter)
-        assert (training.max_steps, training.per_device_train_batch_size, igc.igc_generated_rows) == (-1, 8, 0)
-        assert training.learning_rate == rate
 
 
 def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):

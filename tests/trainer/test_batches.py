@@ -96,15 +96,3 @@ def test_of_a_chat_every_answer_is_labelled_and_nothing_else(tokenizer):
         squeezed = "".join(c for i, c in enumerate(labelled) if c != "|" or labelled[i - 1 : i] != "|")
         assert squeezed.replace(" ", "") == expected.replace(" ", "")
         assert {name: made[name] for name in COLUMNS} == {name: chat[name] for name in COLUMNS}
-
-
-def test_of_a_prompt_with_earlier_answers_only_the_last_one_is_labelled(tokenizer):
-    (chat,) = chat_rows(1)
-    row = {**chat, "prompt": chat["messages"][:-1], "completion": chat["messages"][-1:]}
-    del row["messages"]
-    whole = tokenized([chat], tokenizer)[0]
-    (made,) = tokenized([row], tokenizer)
-    assert made["input_ids"] == whole["input_ids"]
-    count = sum(label >= 0 for label in made["labels"])
-    assert 0 < count < sum(label >= 0 for label in whole["labels"])
-    assert made["labels"][-count:] == whole["labels"][-count:]

@@ -1,7 +1,6 @@
 """What is trained with a calculator is in the checkpoints, and the last complete one is found."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -105,25 +104,6 @@ def test_resuming_on_other_rows_is_said(tmp_path, caplog):
         assert ("The training rows are not those of the checkpoint" in caplog.text) == said
 
 
-def test_nothing_is_added_to_the_checkpoints_of_a_calculator_alone_nor_to_what_is_saved_at_last(tmp_path):
-    made = trainer(tmp_path / "alone", **SAVED)
-    made.train()
-    assert not (tmp_path / "alone" / "checkpoint-2" / TRAINED).exists()
-    out = tmp_path / "checkpoint-9"  # an unlucky name
-    made = trainer(out, model=with_base(), **SAVED)
-    made.train()
-    made.save_model()
-    assert (out / "checkpoint-2" / TRAINED).is_file()
-    assert not (out / TRAINED).exists()
-
-
-def test_a_best_model_that_is_gone_is_not_said_to_be_kept(tmp_path):
-    made = trainer(tmp_path)
-    made.state.best_model_checkpoint, made.state.best_global_step = str(tmp_path / "checkpoint-1"), 1
-    made._load_best_model()  # transformers warns
-    assert made._igc_kept_step is None
-
-
 def test_a_checkpoint_without_all_that_is_trained_is_refused(tmp_path):
     made = trainer(tmp_path, **SAVED)
     made.train()
@@ -176,26 +156,6 @@ def test_the_last_checkpoint_that_was_saved_to_its_end_is_found_and_others_are_t
     for step in (12, 14, 16):
         assert f"checkpoint-{step}` was not saved to its end" in caplog.text
     assert "checkpoint-2`" not in caplog.text
-
-
-def generators(path, *ranks):
-    for rank in ranks:
-        torch.save({"cpu": torch.zeros(1)}, Path(path) / f"rng_state_{rank}.pth")
-
-
-def test_a_checkpoint_of_several_processes_is_whole_when_each_has_written_its_own(tmp_path):
-    only_the_model = saved(tmp_path, 2)
-    both = saved(tmp_path, 4)
-    generators(both, 0, 1)
-    half = saved(tmp_path, 6)
-    generators(half, 0, 1)
-    file = Path(half) / "rng_state_1.pth"
-    file.write_bytes(file.read_bytes()[:-30])
-    generators(saved(tmp_path, 8), 0)
-    assert last_complete_checkpoint(tmp_path, processes=2) == both
-    (Path(both) / "rng_state_1.pth").unlink()
-    assert last_complete_checkpoint(tmp_path, processes=2) == only_the_model
-    assert last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-8")
 
 
 @pytest.mark.parametrize("exists", [True, False])

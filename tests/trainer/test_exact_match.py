@@ -75,13 +75,6 @@ def test_a_rows_last_answer_is_asked_for_and_its_prompt_is_all_that_stands_befor
     assert skipped == 0
 
 
-def test_a_template_that_opens_an_answer_with_text_of_its_own_has_that_text_in_the_answer():
-    made = asked()
-    template = tokenizer().chat_template.replace("{% generation %}", "{% generation %}<>")
-    made.tokenizer.chat_template = template
-    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0]["target"] == "<>3"
-
-
 def test_the_model_is_given_prompts_alone(tmp_path):
     made = trainer(tmp_path, eval_dataset=to_dataset(rows(6)), igc_exact_match=6)
     parrot = Parrot(made.model, {})
@@ -142,7 +135,7 @@ def test_a_model_in_pieces_is_refused(tmp_path, how):
     made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)))
     made.args.igc_exact_match = 4
     setattr(made, f"is_{how}_enabled", True)
-    with pytest.raises(ValueError, match=f"(?i)each process separately, but {how} shards the model across"):
+    with pytest.raises(ValueError, match="each process separately, but FSDP, DeepSpeed or .* shards the model across"):
         ExactMatch.of_trainer(made, tokenizer())
 
 

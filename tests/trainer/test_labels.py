@@ -1,6 +1,7 @@
 """Promises of `igc_expression` in training: compared with the text, encoded, learned as one question."""
 
 import functools
+import json
 
 import pytest
 import torch
@@ -9,8 +10,8 @@ from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
-from peft_igc.trainer.collator import IGCDataCollator, RowCheck
-from peft_igc.trainer.labels import UNREAD
+from peft_igc.trainer.collator import IGCDataCollator
+from peft_igc.trainer.labels import STEPS, RowCheck
 
 
 PLUS, NONE, ASKED = 0, 4, 5  # classes of `igc_operator` with four operations
@@ -97,10 +98,10 @@ def test_a_dataset_is_checked_before_training_and_its_unread_rows_are_counted():
     tokenizer, config, _ = tools()
     check = RowCheck(config, tokenizer, "train", None, False)
     good = row("What is (3 + 4) * 2?", "14", igc_expression="(3 + 4) * 2")
-    assert check(good, 0)[UNREAD] == ""
-    assert check(row("Owls?", "Yes.", igc_expression=None), 1)[UNREAD] == ""
-    assert "'3 + 4 + 5': " in check(row("Add 3, 4 and 5.", "12", igc_expression="3 + 4 + 5"), 2)[UNREAD]
-    assert UNREAD not in check(row("Owls?", "Yes.", igc_operator="none"), 3)
+    unread = lambda row: json.loads(check(row, 0)[STEPS])["unread"]  # noqa: E731
+    assert unread(good) == unread(row("Owls?", "Yes.", igc_expression=None)) == []
+    (reason,) = unread(row("Add 3, 4 and 5.", "12", igc_expression="3 + 4 + 5"))
+    assert "'3 + 4 + 5': " in reason
     with pytest.raises(ValueError, match=r"train dataset, row 4: `igc_expression` '3 \+ 4' is 7, but the text"):
         check(row("3 + 5 =", "8", igc_expression="3 + 4"), 4)
 

@@ -106,32 +106,3 @@ def test_every_architecture_gives_the_same_fields_in_their_usual_shape(arch):
         assert found[name].shape == whole[name].shape == (3, 11)
         torch.testing.assert_close(found[name], whole[name], rtol=1e-5, atol=1e-6)
     assert not model.base_model._forward_hooks
-
-
-def test_a_batch_without_any_label_has_a_loss_of_zero_with_a_gradient():
-    model = tiny_model("llama").train()
-    add_fused_lm_head(model)
-    score_labels_only(model)
-    ids = torch.arange(3, 13)[None]
-    output = model(input_ids=ids, labels=torch.full_like(ids, -100), fused_lm_head=True)
-    assert output.loss.item() == 0
-    output.log_probs.sum().backward()
-    assert model.model.layers[0].mlp.up_proj.weight.grad.abs().max() == 0
-
-
-def test_other_passes_are_as_before_and_a_second_call_changes_nothing(tmp_path):
-    model = tiny_model("llama")
-    ids = torch.arange(3, 13)[None]
-    before, text = model(ids, labels=ids), model.generate(ids, max_new_tokens=4, do_sample=False)
-    score_labels_only(model)  # without TRL's head
-    assert "forward" not in model.__dict__
-    add_fused_lm_head(model)
-    score_labels_only(model)
-    forward = model.forward
-    score_labels_only(model)
-    assert model.forward == forward
-    assert torch.equal(model(ids, labels=ids).loss, before.loss)
-    assert torch.equal(model(ids).logits, before.logits)
-    assert torch.equal(model.generate(ids, max_new_tokens=4, do_sample=False), text)
-    shifted = model(input_ids=ids, shift_labels=ids, fused_lm_head=True)  # every position is scored, as asked
-    assert shifted.log_probs.shape == ids.shape

@@ -3,13 +3,11 @@
 import sys
 
 import pytest
-from tiny_models import tiny_model
-from tiny_training import WARNINGS, arguments, rows, trainer
+from tiny_training import WARNINGS, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer import record as curves
 from peft_igc.trainer.record import FILE_NAME, draw_curves, series
-from peft_igc.trainer.trainer import BaselineTrainer
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
@@ -53,17 +51,6 @@ def test_the_end_of_training_leaves_a_picture(tmp_path):
     made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)), igc_curves=True, eval_strategy="steps", eval_steps=1)
     made.train()
     assert (tmp_path / FILE_NAME).stat().st_size > 1000
-
-
-def test_no_picture_is_drawn_where_none_is_wanted_or_by_another_process_than_the_main_one(tmp_path, monkeypatch):
-    assert arguments(tmp_path).igc_curves is False
-    trainer(tmp_path).train()
-    base = tiny_model("llama").requires_grad_(True)
-    trainer(tmp_path, model=base, cls=BaselineTrainer, igc_curves=True).train()
-    made = trainer(tmp_path, igc_curves=True)
-    monkeypatch.setattr(made, "is_world_process_zero", lambda: False)
-    made.train()
-    assert not (tmp_path / FILE_NAME).exists()
 
 
 def test_what_prevents_a_picture_is_told_and_ends_nothing(tmp_path, monkeypatch, caplog):

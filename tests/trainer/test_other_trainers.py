@@ -12,13 +12,12 @@ import transformers
 import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
-from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_models import tiny_model
+from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
-from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 from peft_igc.tuner.hooks import active_config
 from tests.trainer.test_trainer_invariants import weights
@@ -49,19 +48,6 @@ def assert_the_writing_alone_learned(names, before):
 
 
 # ------------------------------------------------------------------------------------------ transformers
-def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
-    ours = trainer(tmp_path, model=model_that_reads())
-    keys = ("input_ids", "attention_mask", "labels")
-
-    def collate(examples):
-        batch = ours.data_collator(examples)
-        return {key: batch[key] for key in keys}
-
-    args = transformers.TrainingArguments(str(tmp_path), remove_unused_columns=False, **OF_TRANSFORMERS)
-    plain = transformers.Trainer(ours.model, args, collate, ours.train_dataset)
-    before = weights(plain.model)
-    plain.train()
-    assert_the_writing_alone_learned(moved(plain, before), before)
 
 
 def warned(caplog):
@@ -81,12 +67,6 @@ def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_rem
             made.train()
     collator.needs_columns = False  # on purpose
     made.train()
-
-
-def test_our_trainer_needs_no_columns_in_a_collator_that_it_was_given(tmp_path):
-    collator = IGCDataCollator(0, igc_config=active_config(igc_model()), tokenizer=tokenizer())
-    data = Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)])
-    IGCTrainer(igc_model(), arguments(tmp_path), collator, data, processing_class=tokenizer()).train()
 
 
 # ------------------------------------------------------------------------------------------ TRL
@@ -115,6 +95,15 @@ def test_our_trainer_trains_a_lora_beside_a_calculator_that_is_frozen(tmp_path, 
     assert warned(caplog) == []
 
 
+def test_trls_own_trainer_is_told_at_its_first_step_that_the_reading_learns_nothing(tmp_path, caplog):
+    plain = [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows(8)]
+    args = trl.SFTConfig(str(tmp_path), **{**QUICK, "max_steps": 1})
+    trl.SFTTrainer(igc_model(), args, train_dataset=Dataset.from_list(plain), processing_class=tokenizer()).train()
+    (message,) = warned(caplog)
+    assert "it learns nothing" in message
+    assert "use `IGCTrainer`" in message
+
+
 PREFERENCES = Dataset.from_list(
     [{"prompt": r["prompt"], "chosen": r["completion"], "rejected": r["completion"][::-1] + "0"} for r in rows(8)]
 )
@@ -132,22 +121,14 @@ def test_preference_optimisation_trains_the_writing(tmp_path):
     assert_the_writing_alone_learned(moved(made, before), before)
 
 
-def test_a_fresh_adapter_has_the_base_model_for_its_reference(tmp_path):
-    made = dpo(tmp_path, tiny_model("llama"), peft_config=small_config(init_weights=True))
-    made.train()
-    # an untrained calculator changes nothing, so at first both are the same model: the loss is log 2
-    assert made.state.log_history[0]["loss"] == pytest.approx(0.6931, abs=1e-3)
-
-
 def reward(completions, **_):
     """Digits are good."""
     return [sum(character.isdigit() for character in text) / 4 + len(set(text)) / 10 for text in completions]
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.1])
-def test_policy_optimisation_trains_the_writing(tmp_path, beta):
+def test_policy_optimisation_trains_the_writing(tmp_path):
     args = trl.GRPOConfig(
-        str(tmp_path), num_generations=4, max_completion_length=6, beta=beta, temperature=1.0, **QUICK
+        str(tmp_path), num_generations=4, max_completion_length=6, beta=0.1, temperature=1.0, **QUICK
     )
     made = trl.GRPOTrainer(
         model_that_reads(),

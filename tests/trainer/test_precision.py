@@ -24,13 +24,3 @@ def test_bf16_is_for_processors_that_compute_faster_in_it(monkeypatch, in_bf16, 
 def test_an_accelerator_computes_in_bf16_whatever_the_processor_does(monkeypatch):
     monkeypatch.setattr(precision, "computes_bf16", lambda: False)
     assert (precision.in_bf16("cuda"), precision.in_bf16("cpu")) == (True, False)
-
-
-def test_bf16_is_not_timed_where_it_is_emulated_or_torch_has_no_onednn(monkeypatch):
-    monkeypatch.setattr(precision, "_seconds", None)  # an error if it is called
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert not precision.computes_bf16()
-    precision.computes_bf16.cache_clear()
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    monkeypatch.setattr(torch.ops, "mkldnn", None)
-    assert not precision.computes_bf16()

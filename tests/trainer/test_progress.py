@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from peft_igc.inference.evaluation import duration
 from peft_igc.trainer import progress as module
 from peft_igc.trainer.progress import Progress
 
@@ -87,41 +86,3 @@ def test_the_time_limit_stops_after_a_step_and_says_so(clock):
     progress = Progress(lines.append, lambda: 0.0, checks=1, minutes=10 / 60)  # the last step reaches it
     assert run(progress, clock) == 10
     assert not progress.stopped_early
-
-
-def test_logs_may_lack_the_reading_and_the_loss(clock):
-    lines = []
-    progress = Progress(lines.append)
-    run(progress, clock, logs={"train_runtime": 3.0})
-    assert progress.history == []
-    run(progress, clock, logs={"loss": 2.0})
-    assert progress.history[0]["loss_lm"] == 2.0
-    assert lines[0] == "step 2/10  loss 2.000  8 s left"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 00 s"), (75, "1 min 15 s")])
-def test_durations_are_told_in_minutes_and_seconds(seconds, text):
-    assert duration(seconds) == text
-
-
-def test_in_a_second_stage_exact_match_is_measured_and_the_time_left_is_its_own(clock):
-    lines = []
-    progress = Progress(lines.append, lambda: 0.5, checks=2)
-    args = SimpleNamespace(igc_loss_weight=1.0, igc_writing={})
-    state = SimpleNamespace(global_step=4, max_steps=4, log_history=[])
-    control = SimpleNamespace(should_training_stop=False)
-    progress.on_train_begin(args, state, control)
-    clock.now += 400
-    progress.on_step_end(args, state, control)
-    progress.on_log(args, state, control, logs={"loss": 3.0, "igc/loss_read": 3.0})
-    progress.begin_writing(4)
-    state.max_steps = 8
-    for _ in range(2):
-        state.global_step += 1
-        clock.now += 1
-        progress.on_step_end(args, state, control)
-    progress.on_log(args, state, control, logs={"loss": 2.0})
-    assert [(entry["step"], entry["loss_lm"]) for entry in progress.history] == [(4, None), (6, 2.0)]
-    assert [check["step"] for check in progress.checks] == [6]
-    assert state.log_history == [{"step": 6, "eval_exact_match": 0.5}]
-    assert lines[-1] == "writing, step 6/8  loss 2.000  exact match so far 50.0%  2 s left"

@@ -12,11 +12,10 @@ from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenize
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer import batches, reading_only
+from peft_igc.trainer import batches
 from peft_igc.trainer.reading_only import KeptOutputs, read_alone
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.base_model import decoder_layers
-from peft_igc.tuner.call import thread
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
@@ -59,15 +58,6 @@ def test_the_reading_learns_as_in_a_whole_pass_and_no_layer_above_it_runs(tmp_pa
     assert all(p.grad is None for name, p in model.named_parameters() if "output_mapping" in name)
     for name, p in reading.items():
         torch.testing.assert_close(p.grad, wanted[name])
-
-
-def test_nothing_of_a_pass_that_ended_early_is_left(tmp_path):
-    made = trainer(tmp_path)
-    batch = batch_of(made)
-    read_alone(made.model.train(), batch)
-    assert not thread.calls
-    assert not thread.reading_alone
-    assert made.model.eval()(input_ids=batch["input_ids"]).logits.isfinite().all()
 
 
 def test_a_model_whose_calculator_is_off_is_refused(tmp_path):
@@ -159,13 +149,6 @@ def test_a_first_stage_runs_the_frozen_layers_once_per_text(tmp_path, monkeypatc
     assert ran == [0, 1] * 2
 
 
-def test_rows_that_do_not_come_again_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading_only.KeptOutputs, "_keep", lambda *_: pytest.fail("kept"))
-    made = trainer(tmp_path, igc_writing=STAGES, max_steps=2)
-    made.train_writing = lambda stage: None
-    made.train()
-
-
 @pytest.mark.parametrize("arch", ["llama", "bloom"])
 @pytest.mark.parametrize("read_from", [None, [0, 2]])
 def test_a_later_pass_trains_the_reading_as_the_first_and_nearly_as_one_that_runs(tmp_path, arch, read_from):
@@ -189,23 +172,3 @@ def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
     wider = {name: padded(batch[name], (0, 3)) for name in ("input_ids", "attention_mask")}
     read_alone(made.model, batch | wider, kept)
     assert ran == []
-
-
-def test_texts_beyond_the_memory_run_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading_only, "MOST_BYTES", 0)
-    made = trainer(tmp_path)
-    kept, batch, ran = KeptOutputs(made.model), list(made.get_train_dataloader())[0], watched(made)
-    for _ in range(2):
-        read_alone(made.model.train(), batch, kept)
-    assert ran == [0, 1] * 2
-    assert not kept.texts
-
-
-def test_the_layers_are_their_own_after_a_pass(tmp_path):
-    made = trainer(tmp_path)
-    kept, batch = KeptOutputs(made.model), list(made.get_train_dataloader())[0]
-    before = made.model.eval()(input_ids=batch["input_ids"]).logits
-    for _ in range(2):
-        read_alone(made.model.train(), batch, kept)
-    assert all("forward" not in layer.__dict__ for layer in decoder_layers(made.model)[1])
-    assert torch.equal(made.model.eval()(input_ids=batch["input_ids"]).logits, before)

@@ -8,13 +8,12 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from safetensors.torch import load_file
 from tiny_models import tiny_model
 from tiny_training import QUICK, WARNINGS, rows, tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer
 
 
 pytestmark = [
@@ -47,10 +46,7 @@ CASES = {
     "assistant turns": (CHAT, {"assistant_only_loss": True}, dict),
     "operand columns that nobody reads": (rows(8), {}, lora),
     "checkpointing and bf16": (PLAIN, {"gradient_checkpointing": True, "bf16": True}, lora),
-    "wrapped packing": (TEXT, {"packing": True, "packing_strategy": "wrapped", "max_length": 16}, dict),
-    "label smoothing": (PLAIN, {"label_smoothing_factor": 0.1}, dict),
     "a loss of one's own": (PLAIN, {}, lambda: {"compute_loss_func": _squared}),
-    "formatting": (PLAIN, {"completion_only_loss": False}, lambda: {"formatting_func": lambda r: r["prompt"] + "!"}),
 }
 
 
@@ -86,34 +82,3 @@ def test_both_trainers_end_with_the_same_bits(tmp_path, name):
     assert all(torch.equal(theirs[3][key], ours[3][key]) for key in ours[3])
     assert set(theirs[0]) == set(ours[0])
     assert all(torch.equal(theirs[0][key], ours[0][key]) for key in ours[0])
-
-
-@pytest.mark.slow
-def test_checkpoints_and_cards_are_the_same(tmp_path):
-    for cls, config in ((SFTTrainer, SFTConfig), (BaselineTrainer, IGCSFTConfig)):
-        folder = tmp_path / cls.__name__
-        run(folder, cls, config, PLAIN, {"save_strategy": "steps", "save_steps": 2}, lora())
-    one, other = tmp_path / "SFTTrainer", tmp_path / "BaselineTrainer"
-    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
-    weights = "checkpoint-2/adapter_model.safetensors"
-    a, b = load_file(one / weights), load_file(other / weights)
-    assert all(torch.equal(a[key], b[key]) for key in a)
-    cards = [(folder / "README.md").read_text().replace(folder.name, "") for folder in (one, other)]
-    front, rest = zip(*(card.removeprefix("---\n").split("---\n", 1) for card in cards), strict=True)
-    assert rest[0] == rest[1]
-    assert sorted(front[0].splitlines()) == sorted(front[1].splitlines())  # TRL takes its tags from a set
-
-
-def test_errors_are_trls_own(tmp_path):
-    for cls, config in ((SFTTrainer, SFTConfig), (BaselineTrainer, IGCSFTConfig)):
-        with pytest.raises(ValueError, match="`max_length` is not enforced"):
-            run(tmp_path, cls, config, PLAIN, {"padding_free": True}, {})
-        with pytest.raises(ValueError, match="dataset is not conversational"):
-            run(tmp_path, cls, config, PLAIN, {"assistant_only_loss": True}, {})
-
-
-def test_the_trainer_for_baselines_differs_in_what_it_takes_alone():
-    own = {name for name in vars(BaselineTrainer) if not name.startswith("__")}
-    assert own == {"needs_calculator"}
-    assert BaselineTrainer.__mro__[1] is IGCTrainer

@@ -4,13 +4,14 @@
 
 Downloads the source distribution of the installed PEFT with pip, from whatever index pip is configured for, and
 unpacks the two files that `tests/upstream/test_peft_common.py` needs into `.cache/peft-tests/<version>/`. Does
-nothing if they
-are there. Exit code 1, with a message that says why, if they cannot be had; those tests are then skipped.
+nothing if they are there. Exit code 1, with a message that says why, if they cannot be had; those tests are then
+skipped.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -43,23 +44,6 @@ def download(version: str, into: Path) -> Path | str:
     return said.splitlines()[-1] if said else "pip said nothing"
 
 
-def unpack(archive: Path, target: Path) -> None:
-    """Writes `FILES` out of the archive, all of them or none."""
-    root = archive.name.removesuffix(".tar.gz")
-    with tarfile.open(archive) as tar:
-        contents = {}
-        for name in FILES:
-            member = tar.extractfile(f"{root}/tests/{name}")
-            if member is None:
-                raise KeyError(f"`{root}/tests/{name}` is no file in `{archive.name}`.")
-            contents[name] = member.read()
-    target.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        (target / f"{name}.part").write_bytes(content)
-    for name in contents:
-        (target / f"{name}.part").replace(target / name)
-
-
 def main() -> int:
     """Fetches what is missing; the exit code."""
     target = folder()
@@ -75,7 +59,12 @@ def main() -> int:
                 file=sys.stderr,
             )
             return 1
-        unpack(archive, target)
+        root = archive.name.removesuffix(".tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(temporary, [f"{root}/tests/{name}" for name in FILES], filter="data")
+        target.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.move(Path(temporary) / root / "tests" / name, target / name)
     print(f"PEFT's common tests are in {target}.")
     return 0
 

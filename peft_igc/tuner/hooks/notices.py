@@ -23,10 +23,8 @@ __all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", 
 
 logger = logging.getLogger(__name__)
 
-# The training pass at which it is known. A model sees neither an optimizer's steps (a fused one leaves no trace in the
-# parameters) nor accumulation windows. But a loop that makes targets makes them for every batch, so a few passes
-# without any are enough; the first ones may be trials of a model in training mode.
-PASSES = 4
+# The training pass at which it is known: a loop that makes targets makes them for every batch.
+PASSES = 1
 
 
 def is_new(told: set[str], what: str) -> bool:
@@ -111,16 +109,14 @@ def watch_training(passes: dict[str, int], adapter: Adapter, call: Call) -> None
         return
     if reads:
         logger.warning(
-            "The reading of the calculator %r is trained and got no targets in %d training passes, so it learns "
+            "The reading of the calculator %r is trained and a training pass got no targets, so it learns "
             "nothing. Pass the `igc_*` targets: use `IGCTrainer`, or with another trainer its collator and "
             "`remove_unused_columns=False`. To train the writing alone, freeze the parameters of `igc_input_mapping`.",
             adapter.name,
-            PASSES,
         )
     elif not any(p.requires_grad for p in adapter.base.parameters()):  # else the calculator is frozen on purpose
         logger.warning(
-            "%d training passes with gradients, and no parameter of the model is trained: the calculator %r was "
-            "loaded for inference. Load it with `is_trainable=True` to train it.",
-            PASSES,
+            "In a training pass with gradients no parameter of the model is trained: the calculator %r was loaded for "
+            "inference. Load it with `is_trainable=True` to train it.",
             adapter.name,
         )

@@ -1,0 +1,348 @@
+"""`peft-igc calibrate`: a temperature and a threshold for texts of yours, saved with the adapter.
+
+In: a model with an adapter, and items `{"prompt", "target"}`; a target of null asks for silence. Out: the config of
+the adapter with `temperature`, with which the probability of a reading is how often it is right, and `confidence`, the
+smallest threshold that keeps wrong answers below a share; a record of how they were found, and a plot of the operating
+curve. Half of the items fit the temperature and choose the threshold; the curve of the other half is reported. Rules
+alone decide some prompts, which no threshold silences. Which reading is the most probable one does not change.
+
+Prompts are read without being answered: a pass ends after the calculator's layer, a tenth of a whole one or less.
+Nothing is generated and nothing is trained.
+Try it: `pytest tests/calibration/test_calibrate.py`
+
+Shapes: B rows of a batch, A anchors per row, R digits of a result.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from peft.utils import CONFIG_NAME
+
+from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
+from ..mappings.decisions import Decision, certainty
+from ..mappings.readings import Pointing
+from ..numbers.calculator import Status
+from ..numbers.digits import canonical
+from ..tuner.call import observing
+from ..tuner.config import IGCConfig
+from ..tuner.hooks.wrapper import active_config
+from ..tuner.steps import Step, Writing
+
+
+__all__ = ["CURVE", "RECORD", "TEMPERATURES", "THRESHOLDS", "Calibration", "OperatingPoint", "PromptReading"]
+__all__ += ["calibrate", "check_items", "choose_confidence", "draw_curve", "fit_temperature", "operating_curve"]
+__all__ += ["read_prompts", "read_results", "save_calibration"]
+
+RECORD, CURVE = "calibration.json", "operating_curve.png"
+_LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm
+# Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
+TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
+THRESHOLDS = (
+    0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995,
+    0.9975, 0.999, 0.9995, 0.9999,
+)  # fmt: skip
+
+
+class PromptReading(NamedTuple):
+    """What the calculator reads at the last anchor of a prompt."""
+
+    result: str | None  # what it would write with `confidence=0`; None if it would be silent
+    by_rule: bool  # whether the text alone decides, so that no confidence refuses it
+    probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
+
+    def is_right(self, target: str | None) -> bool:
+        """Whether what would be written is the target; a target of None asks for silence."""
+        return target is not None and self.result == target
+
+
+class OperatingPoint(NamedTuple):
+    """Numbers of prompts that are answered with their target, with anything else, or not, with one threshold."""
+
+    confidence: float
+    right: int
+    wrong: int
+    silent: int
+
+
+class Calibration(NamedTuple):
+    """Temperature and confidence for the adapter's config, the result of `fit_temperature`, and the operating curves
+    of the items that were fitted and of the others."""
+
+    temperature: float
+    confidence: float
+    fit: Mapping[str, float | int]
+    fitted: list[OperatingPoint]
+    tested: list[OperatingPoint]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        curves = {name: [point._asdict() for point in getattr(self, name)] for name in ("fitted", "tested")}
+        return {"temperature": self.temperature, "confidence": self.confidence, "fit": dict(self.fit), **curves}
+
+    def at(self, confidence: float, curve: Sequence[OperatingPoint]) -> OperatingPoint:
+        """The point of a curve with this threshold."""
+        return next(point for point in curve if point.confidence == confidence)
+
+
+def check_items(items: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses items that cannot calibrate.
+
+    Raises:
+        ValueError: an item without a prompt, with a target that is neither text nor null, or fewer than 20 items.
+    """
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item.get("prompt"), str):
+            raise ValueError(f"Item {number}: `prompt` must be a string, got {item.get('prompt')!r}.")
+        if "target" not in item or not isinstance(item["target"], str | int | None):
+            raise ValueError(
+                f"Item {number}: `target` must be the result as a string, or null where the calculator should be "
+                f"silent, got {item.get('target', 'no `target`')!r}."
+            )
+    if len(items) < 20:
+        raise ValueError(f"{len(items)} items are too few for a temperature. Give 20 or more, hundreds if you can.")
+
+
+def calibrate(
+    model: Any,
+    tokenizer: Any,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    most_wrong: float = 0.01,
+    least: float = 0.0,
+    batch_size: int = 64,
+) -> Calibration:
+    """Fits temperature and threshold of the active adapter; `save_calibration` puts them into its config.
+
+    Args:
+        model: a model with an active IGC adapter.
+        tokenizer: its tokenizer.
+        items: held-out prompts with targets, as `check_items` accepts. Every second one is fitted.
+        most_wrong: share of all items that may be answered wrongly.
+        least: smallest threshold that may be chosen, for users' texts that are misread more often than these.
+        batch_size: prompts per pass.
+    """
+    check_items(items)
+    targets = [None if item["target"] is None else str(item["target"]).strip() for item in items]
+    readings = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
+    temperature, fit = fit_temperature(readings[::2], targets[::2])
+    fitted, tested = (operating_curve(readings[start::2], targets[start::2], temperature) for start in (0, 1))
+    confidence = choose_confidence(fitted, most_wrong, least).confidence
+    return Calibration(temperature, confidence, fit, fitted, tested)
+
+
+def fit_temperature(
+    readings: Sequence[PromptReading], targets: Sequence[str | None]
+) -> tuple[float, dict[str, float | int]]:
+    """The temperature, and the negative log-likelihood in nats per prompt with it and without.
+
+    Args:
+        readings: of held-out prompts.
+        targets: the result that answers each prompt, or None if the calculator should be silent.
+
+    Returns:
+        The temperature, and `{"n", "right", "nats_before", "nats_after"}` of the prompts that were used. 1.0 if there
+        are none.
+    """
+    pairs = zip(readings, targets, strict=True)
+    used = [(one, one.is_right(target)) for one, target in pairs if one.result is not None and not one.by_rule]
+    if not used:
+        return 1.0, {"n": 0, "right": 0, "nats_before": 0.0, "nats_after": 0.0}
+    nats = []
+    for index in range(len(TEMPERATURES)):
+        chances = [min(max(one.probabilities[index], _LEAST), 1 - _LEAST) for one, _ in used]
+        logs = (-math.log(p if hit else 1 - p) for p, (_, hit) in zip(chances, used, strict=True))
+        nats.append(sum(logs) / len(used))
+    best = min(range(len(nats)), key=nats.__getitem__)
+    right = sum(hit for _, hit in used)
+    found = {"n": len(used), "right": right, "nats_before": nats[TEMPERATURES.index(1.0)], "nats_after": nats[best]}
+    return TEMPERATURES[best], found
+
+
+def operating_curve(
+    readings: Sequence[PromptReading], targets: Sequence[str | None], temperature: float
+) -> list[OperatingPoint]:
+    """A point for each of `THRESHOLDS`; arguments as in `fit_temperature`."""
+    index, pairs, points = TEMPERATURES.index(temperature), list(zip(readings, targets, strict=True)), []
+    for threshold in THRESHOLDS:
+        answered = [
+            one.is_right(target)
+            for one, target in pairs
+            if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold)
+        ]
+        right = sum(answered)
+        points.append(OperatingPoint(threshold, right, len(answered) - right, len(readings) - len(answered)))
+    return points
+
+
+def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float, least: float = 0.0) -> OperatingPoint:
+    """The first point from the threshold `least` on whose wrong answers are at most this share of all prompts.
+
+    Wrong answers that no threshold silences do not count: they would drive it up in vain, and silence right ones.
+
+    Raises:
+        ValueError: `least` is above all thresholds.
+    """
+    if least > (last := curve[-1].confidence):
+        raise ValueError(f"A least threshold of {least:g} is above {last:g}, the last one of the curve. Lower it.")
+    most = curve[-1].wrong + most_wrong * sum(curve[0][1:])
+    return next(point for point in curve if point.confidence >= least and point.wrong <= most)
+
+
+def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str, Any]) -> None:
+    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot next to it.
+
+    `facts` is what else the record says, such as the name of the texts.
+    """
+    folder = Path(folder)
+    path = folder / CONFIG_NAME
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config |= {"temperature": found.temperature, "confidence": found.confidence}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    record = {**facts, **found.as_dict()}
+    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    draw_curve({"fitted": found.fitted, "other half": found.tested}, found.confidence, folder / CURVE)
+
+
+def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:
+    """Plots curves, by the names of their sets of prompts, side by side, with a line at the chosen threshold."""
+    # Imported here, without `pyplot`, whose state belongs to the caller.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(curves), 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    places = range(len(THRESHOLDS))
+    for axis, (name, curve) in zip(axes, curves.items(), strict=True):
+        total = max(sum(curve[0][1:]), 1)
+        for field, colour in (("right", "tab:green"), ("wrong", "tab:red"), ("silent", "tab:gray")):
+            shares = [100 * getattr(point, field) / total for point in curve]
+            axis.plot(places, shares, color=colour, label=field)
+        at = sum(threshold < chosen for threshold in THRESHOLDS)
+        axis.axvline(min(at, len(THRESHOLDS) - 1), color="black", linewidth=0.8, linestyle="--")
+        shown = range(0, len(THRESHOLDS), 3)
+        axis.set_xticks(list(shown), [f"{THRESHOLDS[place]:g}" for place in shown], rotation=60)
+        axis.set(title=f"{name} ({total:,})", xlabel="confidence", ylabel="per cent", ylim=(-2, 102))
+    axes[0].legend()
+    figure.savefig(path, dpi=120)
+
+
+# ------------------------------------------------------------------------------------------ reading prompts
+def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64) -> list[PromptReading]:
+    """Readings in the order of the prompts.
+
+    Args:
+        model: a causal LM with an active IGC adapter. Its mode, temperature and confidence are as before afterwards.
+        tokenizer: the model's tokenizer.
+        prompts: user messages.
+        batch_size: prompts per pass.
+
+    Raises:
+        ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
+    """
+    config = _config(model)
+    own = config.confidence, config.temperature
+    config.confidence, config.temperature = 0.0, 1.0
+    found = [PromptReading(None, False, (0.0,) * len(TEMPERATURES))] * len(prompts)
+    try:
+        for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw=False):
+            decisions = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
+            final = [one is not None and one.said.is_final for one in decisions]
+            made = map(PromptReading, _results(step), final, _chances(step, decisions))
+            for at, reading in zip(chosen, made, strict=True):
+                found[at] = reading
+    finally:
+        config.confidence, config.temperature = own
+    return found
+
+
+def read_results(
+    model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64, raw: bool = False
+) -> list[str | None]:
+    """What the calculator would write, with its own confidence and temperature, or None.
+
+    Arguments and errors as of `read_prompts`; with `raw`, prompts are plain texts.
+    """
+    _config(model)
+    found: list[str | None] = [None] * len(prompts)
+    for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw):
+        for at, result in zip(chosen, _results(step), strict=True):
+            found[at] = result
+    return found
+
+
+def _config(model: Any) -> IGCConfig:
+    """The config of the active adapter."""
+    config = active_config(model)
+    if config is None:
+        raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")
+    return config
+
+
+class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the reading
+    """Ends a forward pass with the step that was read."""
+
+
+def _steps(
+    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, raw: bool
+) -> Iterator[tuple[list[int], Step]]:
+    """The indices of the prompts in each batch that has an anchor, and the step of a pass that ends after it."""
+
+    def watch(seen: Step | Writing) -> None:
+        if isinstance(seen, Step):
+            raise _Read(seen)
+
+    rows = prompt_tokens(tokenizer, prompts, raw)
+    for chosen in batches_of(rows, batch_size):
+        batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
+        try:
+            with eval_mode(model), torch.no_grad(), observing(watch):
+                model(**batch, use_cache=False, logits_to_keep=1)
+        except _Read as read:
+            yield chosen, read.args[0]
+
+
+def _last(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices [B] of the rows, and of the latest anchor in each."""
+    at = step.anchors.argmax(1)
+    return torch.arange(len(at), device=at.device), at
+
+
+def _results(step: Step) -> list[str | None]:
+    """The result at the last anchor of each row; None where the status is not ok."""
+    at = _last(step)
+    speaks = step.result.status[at] == int(Status.OK)  # [B]
+    numbers = (x[at][speaks] for x in (step.result.digits, step.result.sign, step.result.scale))
+    found = iter(canonical(*numbers))
+    return [next(found) if ok else None for ok in speaks.tolist()]
+
+
+def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
+    """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
+
+    The step was read at a temperature of 1, and `decisions` are those at the last anchors.
+    """
+    if step.reading is None:
+        return [(0.0,) * len(TEMPERATURES)] * len(decisions)
+    found = []
+    for temperature in TEMPERATURES:
+        reading = step.reading.cooled(temperature)
+        if step.decisions and isinstance(reading, Pointing):
+            asked, sure = (x[_last(step)].tolist() for x in reading.chances()[:2])
+            found.append([_certainty(*one) for one in zip(decisions, asked, sure, strict=True)])
+        else:
+            found.append(reading.choose().probability[_last(step)].tolist())
+    return list(zip(*found, strict=True))
+
+
+def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
+    """The probability that `confidence` is compared with in a decision."""
+    if decision is None:
+        return 0.0
+    return certainty(asked, sure, stated=decision.stated or decision.said.ruled, ruled=decision.said.ruled)
