@@ -43,8 +43,8 @@ Row = dict[str, Any]
 def training_rows(texts: Path) -> list[Row]:
     """The rows that `recipes/many_operands.yaml` trains."""
     operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 6000), (list_rows(1, sizes=(8, 50)), 1500), (function_rows(0), 5000))
-    streams += ((answer_rows(texts, False, 0, operations), 3500),)
+    streams = ((list_rows(0, sizes=(2, 12)), 4500), (list_rows(1, sizes=(8, 36)), 700), (function_rows(0), 3000))
+    streams += ((answer_rows(texts, False, 0, operations), 2800),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     random.Random(0).shuffle(rows)
     return rows
@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
+    parser.add_argument("--lookup", type=Path, metavar="FILE", help="also record the results of `recipes/lookup.py`")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
@@ -142,6 +143,8 @@ def main() -> None:
         write_rows(arguments.rows, training_rows(arguments.texts))
         return
     results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
+    if arguments.lookup is not None:
+        results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
     told = {name: one["groups"] for name, one in results["sets"].items()}
     print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     if arguments.output is not None:

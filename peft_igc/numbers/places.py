@@ -115,10 +115,10 @@ def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, int]:
         line, at = line + text.count("\n", at, ends[run.first]), ends[run.first]
         lines.append(line)
     found = {}
-    for _, line in itertools.groupby(zip(lines, runs, strict=True), lambda one: one[0]):
-        there = [run.first for _, run in line]
-        for at, first in enumerate(there):
-            found[first] = min(at, FAR) * (FAR + 1) + min(len(there) - 1 - at, FAR)
+    for _, there in itertools.groupby(zip(lines, runs, strict=True), lambda one: one[0]):
+        firsts = [run.first for _, run in there]
+        for index, first in enumerate(firsts):
+            found[first] = min(index, FAR) * (FAR + 1) + min(len(firsts) - 1 - index, FAR)
     return found
 
 
