@@ -3,15 +3,19 @@
 import dataclasses
 import gzip
 import importlib.util
+import io
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
+from traced import PROMPTS, make
 
-from peft_igc import cli
+from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
 from peft_igc.inference import evaluation
 
@@ -216,3 +220,80 @@ def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, ca
         cli.main(given)
     assert seen[0].dtype == torch.bfloat16
     assert seen[0].device.type == "meta"
+
+
+# ---------------------------------------------------------------------------------------------- traces and chats
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """Arguments that name the embedded base and a random adapter for it."""
+    folder = tmp_path_factory.mktemp("adapter")
+    make()[0].save_pretrained(folder)
+    return ["--base", "tiny", "--adapter", str(folder), "--max-new-tokens", "4"]
+
+
+@pytest.fixture
+def _loaded(monkeypatch):
+    """The model of `embedded` without loading it again."""
+    monkeypatch.setattr(commands, "_load", lambda arguments: make())
+
+
+def test_trace_writes_a_page_and_lines_for_all_prompts(embedded, tmp_path, capsys):
+    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS[1:3]))
+    page, lines = tmp_path / "trace.html", tmp_path / "trace.jsonl"
+    files = ["--prompts", str(tmp_path / "prompts.txt"), "--html", str(page), "--json", str(lines)]
+    assert cli.main(["trace", *embedded, PROMPTS[0], *files]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"Written: `{page}`, `{lines}`"]
+    found = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    texts = ["", "", ""]
+    for line in found:
+        if line["record"] == "token":
+            texts[line["text"]] += line["token"]
+            assert (line["base"] is not None) == line["generated"]
+    assert all(prompt in text for prompt, text in zip(PROMPTS, texts, strict=False))
+    shown = page.read_text(encoding="utf-8")
+    assert "12 - 5 = 7" in shown
+    assert shown.count("<section>") == 3
+
+
+def test_what_is_missing_for_a_trace_is_named_before_the_base_is_loaded(embedded, tmp_path, capsys):
+    for more, message in [
+        (["--json", "What is 1 + 1?"], "There is no prompt. Write one before `--json`"),
+        (["1+1", "--html", str(tmp_path)], f"`--html {tmp_path}` is a folder"),
+        (["1+1", "--json", "nowhere/a"], "The folder `nowhere` of `--json nowhere/a` does not exist"),
+        (["--prompts", str(tmp_path / "none")], "does not exist"),
+    ]:
+        assert cli.main(["trace", "--base", "nowhere", *embedded[2:], *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_chat_reads_a_pipe(embedded, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("3 + 4 * 5 =\n/off\n/trace\n/quit\nnever\n"))
+    assert cli.main(["chat", *embedded]) == 0
+    shown = capsys.readouterr().out
+    assert "| 3 + 4 * 5 = 23 (by rule)" in shown
+    assert "The base model alone:" in shown
+    assert "4 * 5 = 20" in Path("trace.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_chat_asks_on_a_terminal_until_its_end(embedded, capsys, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    lines = iter(["3 + 4 ="])
+
+    def ask(prompt):
+        assert prompt == "> "
+        for line in lines:
+            return line
+        raise EOFError
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("builtins.input", ask)
+    assert cli.main(["chat", *embedded]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Write a message. /help shows the commands, /quit ends.\n")
+    assert "3 + 4 = 7" in shown

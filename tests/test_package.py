@@ -88,13 +88,6 @@ def our_imports(module: str) -> set[str]:
     return {name for name, ours in imports_of(TREES[module], module, is_package) if ours} - {module}
 
 
-def functions_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """All functions and methods, nested ones included."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
 def public_definitions(tree: ast.Module, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
     """Public functions and classes of a module, and the public methods of its public classes."""
     for node in tree.body:
@@ -165,7 +158,8 @@ def test_functions_are_short():
     lengths = {
         f"{module}.{function.name}": function.end_lineno - function.lineno + 1
         for module, tree in TREES.items()
-        for function in functions_of(tree)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
 

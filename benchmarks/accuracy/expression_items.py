@@ -17,27 +17,10 @@ from fractions import Fraction
 from benchmarks.accuracy.expression_texts import WORDS, Sample, written
 
 
-# Formats: `a` and `b` are the operands, `o` the sign, `m` another glyph of it, and `s` is `b` with its sign written
+Form = Callable[[random.Random], tuple[str, Fraction | None]]
+# In spellings `a` and `b` are the operands, `o` is the sign, `m` another glyph of it, and `s` is `b` with the sign
 # U+2212.
-SPELLINGS = (
-    *("{a} {o} {b}", "{a}{o}{b}", "{a} {o}{b}", "{a}{o} {b}", "{a}  {o}  {b}", "({a}) {o} ({b})", "({a} {o} {b})"),
-    *("{a} {m} {b}", "{a}{m}{b}", "{a} {m}{b}", "{a}{m} {b}", "({a}{m}{b})", "[{a} {o} {b}]", "{a} {o} ({b})"),
-    *("{a}{o}({b})", "({a}){o}{b}", "{a} {m} ({b})", "{a} {o} {s}", "{a}{m}{s}", "( {a} {o} {b} )"),
-)
-FRAMES = {
-    "bare": "{}",
-    "=": "{}=",
-    " =": "{} =",
-    "= ?": "{} = ?",
-    "=?": "{}=?",
-    "What is": "What is {}?",
-    "Calculate": "Calculate {}.",
-    "Compute": "Compute: {}",
-    "sentence": "Please tell me what {} is.",
-    "equals": "What does {} equal?",
-    "Q and A": "Q: What is {}?\nA:",
-    "how much": "How much is {}?",
-}
+SPELLINGS, FRAMES = WORDS["spellings"], WORDS["frames"]
 # Not every spelling in every frame: the same number of spellings for each, drawn once.
 PAIRS = [(spelling, frame) for at, frame in enumerate(FRAMES) for spelling in SPELLINGS[at % 3 :: 3]]
 OTHER_GLYPHS = {"+": "+", "-": "\u2212", "*": "×", "/": "÷"}
@@ -72,33 +55,31 @@ def _decimal(rng: random.Random) -> Fraction:
     return Fraction(_integer(rng, 7), 10 ** rng.randint(1, 4))
 
 
-def _sum(rng: random.Random) -> tuple[str, Fraction]:
-    a, b = _integer(rng, rng.choice((2, 4, 12))), _integer(rng, rng.choice((2, 4, 12)))
-    sign = rng.choice("+-")
-    return f"{a}{sign}{b}=", Fraction(a + b if sign == "+" else a - b)
+def _up_to(longest: int) -> Callable[[random.Random], Fraction]:
+    """Positive integers of up to so many digits."""
+    return lambda rng: Fraction(_integer(rng, longest))
 
 
-def _negative(rng: random.Random) -> tuple[str, Fraction]:
-    a, b = _integer(rng, 4), -_integer(rng, 4)
-    name = rng.choice("+-*")
-    return f"{a}{name}({b})=", Fraction({"+": a + b, "-": a - b, "*": a * b}[name])
+def _mixed(rng: random.Random) -> Fraction:
+    """An integer of up to two, four or twelve digits."""
+    return Fraction(_integer(rng, rng.choice((2, 4, 12))))
 
 
-def _decimals(rng: random.Random) -> tuple[str, Fraction]:
-    a, b, name = _decimal(rng), _decimal(rng), rng.choice("+-*")
-    return f"{written(a)}{name}{written(b)}=", {"+": a + b, "-": a - b, "*": a * b}[name]
+def _pair(first: Callable[[random.Random], Fraction], second: Callable[[random.Random], Fraction], signs: str) -> Form:
+    """Two operands with a sign between."""
+
+    def made(rng: random.Random) -> tuple[str, Fraction]:
+        a, b, sign = first(rng), second(rng), rng.choice(signs)
+        shown = written(b) if b >= 0 else f"({written(b)})"
+        return f"{written(a)}{sign}{shown}=", {"+": a + b, "-": a - b, "*": a * b}[sign]
+
+    return made
 
 
 def _quotient(rng: random.Random) -> tuple[str, Fraction]:
     b = Fraction(_integer(rng, 4)) if rng.random() < 0.6 else _decimal(rng)
     q = Fraction(_integer(rng, 4)) if rng.random() < 0.6 else _decimal(rng)
     return f"{written(b * q)}/{written(b)}=", q
-
-
-def _large(rng: random.Random) -> tuple[str, Fraction]:
-    a, b = _integer(rng, 20) + 10**12, _integer(rng, 12)
-    name = rng.choice("+-*")
-    return f"{a}{name}{b}=", Fraction({"+": a + b, "-": a - b, "*": a * b}[name])
 
 
 def _power(rng: random.Random) -> tuple[str, Fraction]:
@@ -137,37 +118,15 @@ def _endless(rng: random.Random) -> tuple[str, None]:
 
 def _beyond(rng: random.Random) -> tuple[str, None]:
     a, b = _integer(rng, 2), _integer(rng, 2)
-    forms = (
-        f"{a}**0.{b}=",
-        f"{a}^(1/{b + 1})=",
-        f"sin({a})=",
-        f"cos({a})+sin({b})=",
-        f"log10({a})=",
-        f"ln({a})=",
-        f"log({a})/log({b})=",
-        f"sqrt({a * a + 1})=",
-        f"√{a}+{b}=",
-        f"e^{a}=",
-        f"π*{a}=",
-        f"pi+{a}=",
-        f"e**(iπ)+{a}=",
-        f"{a}!=",
-        f"tan({a})*{b}=",
-        f"{a}**-{b}=",
-        f"sin({a}pi/{b})=",
-        f"|{a}-{b}|=",
-        f"{a} mod {b} =",
-        f"C({a},{b})=",
-    )
-    return rng.choice(forms), None
+    return rng.choice(WORDS["beyond"]).format(a=a, b=b, c=b + 1, s=a * a + 1), None
 
 
-FORMS: dict[str, Callable[[random.Random], tuple[str, Fraction | None]]] = {
-    "sums": _sum,
-    "negative operands": _negative,
-    "decimals": _decimals,
+FORMS: dict[str, Form] = {
+    "sums": _pair(_mixed, _mixed, "+-"),
+    "negative operands": _pair(_up_to(4), lambda rng: -_up_to(4)(rng), "+-*"),
+    "decimals": _pair(_decimal, _decimal, "+-*"),
     "quotients": _quotient,
-    "large numbers": _large,
+    "large numbers": _pair(lambda rng: _up_to(20)(rng) + 10**12, _up_to(12), "+-*"),
     "powers": _power,
     "brackets": _brackets,
     "many operands": _long,

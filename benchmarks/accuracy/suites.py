@@ -2,10 +2,8 @@
 
 `suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
-In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
-counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` is harder and has none. `BY_RULE` is
-what expressions in symbols cover of the arithmetic that was once unsupported: `peft_igc.text` decides what is covered,
-and its value is the target.
+In the silent ones `target` is None and `igc_operator` is "none". `BY_RULE` is the part of the arithmetic that was once
+unsupported which `peft_igc.text` reads, with its value as the target.
 
 What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
 other combinations, so these suites ask whether combinations carry over.
@@ -23,30 +21,28 @@ from fractions import Fraction
 from typing import Any
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import OPERATION_NAMES, item_of, random_divisor
+from peft_igc.data.bigbench import OPERATION_NAMES, item_of
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS, surround
+from peft_igc.data.wording.drawing import KINDS, OTHER, surround
 from peft_igc.data.wording.phrases import Text
 from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.text import Value, read
 
 
-__all__ = ["ARITHMETIC", "BY_RULE", "REPORTED", "SILENT", "suites"]
+__all__ = ["ARITHMETIC", "BY_RULE", "SILENT", "suites"]
 
 Item = dict[str, Any]
 
-ARITHMETIC = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
-SILENT = ("silent", "unsupported")
+ARITHMETIC = ("negative", "separators", "distractors")
+SILENT = ("unsupported", "other_operations")
 BY_RULE = ("expressions",)
-REPORTED = ("other_operations",)  # silent
 
 _TRAINED_DIGITS = 6
 _WORDS_BETWEEN = re.compile(r"[0-9%)](?:(?!\bof\b)[^0-9])*?(?!of\b)\b[A-Za-z]{2,}(?:.|\n)*[0-9]")
 _DIFFERENCE = re.compile("difference (?:between|of) (-?[0-9][0-9,]*) and (-?[0-9][0-9,]*)")
 _SYMBOLS = re.compile(r"[-0-9.,+*/×÷·^()%\u2212 ]+")
-_LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
@@ -54,20 +50,17 @@ _DISTRACTED = Wording(held_out=None)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
-    """All suites, by the names in `ARITHMETIC`, `SILENT`, `BY_RULE` and `REPORTED`.
+    """All suites, by the names in `ARITHMETIC`, `SILENT` and `BY_RULE`.
 
     Args:
         n: Items per suite, distinct ones.
         seed: Equal seeds give equal items, on every machine.
 
     Returns:
-        held_out_phrasings: Frames with expressions, requests and stories of `wording.HELD_OUT`; the group is the
+        negative: One operand or both negative, in figures, brackets or words, in trained phrasings; the group is the
             operation, as in all arithmetic.
-        long_operands: Both operands of 6 to 20 digits, in trained phrasings, half of them in the form of BIG-bench.
-        negative: One operand or both negative, in figures, brackets or words, in trained phrasings.
         separators: At least one operand written `1,234,567`, in trained phrasings.
         distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
-        silent: Copying, counting words, dates, questions, talk, prose, stories (`SILENT_KINDS`), as many of each.
         unsupported: Three operands and more, decimals, brackets, exponents, percent (`drawing.KINDS`), as many of
             each, without those that are covered, or whose symbols have a value by themselves.
         expressions: The others of these: expressions in symbols, with their values. Those with decimal places are
@@ -75,12 +68,9 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         other_operations: What else the calculator does not do: remainders, equations, units, "half of" and so on.
     """
     makers: dict[str, Callable[[random.Random], Iterator[Item]]] = {
-        "held_out_phrasings": lambda rng: _from_rows(rng, HELD_OUT),
-        "long_operands": _long_operands,
         "negative": lambda rng: filter(_has_negative, _from_rows(rng, TRAINING, negative=1.0, spelled_signs=0.4)),
         "separators": lambda rng: filter(_has_separator, _from_rows(rng, TRAINING, separators=1.0)),
         "distractors": _distractors,
-        "silent": _silent,
         "unsupported": lambda rng: _unsupported(rng, KINDS),
         "expressions": lambda rng: _unsupported(rng, KINDS, covered=True),
         "other_operations": lambda rng: _unsupported(rng, (OTHER,)),
@@ -124,31 +114,6 @@ def _has_separator(item: Item) -> bool:
     return any(len(number) > 3 for number in item["igc_operands"])
 
 
-def _long_operands(rng: random.Random) -> Iterator[Item]:
-    """Operands longer than trained; lengths are drawn alike, those of a divisor up to its dividend's."""
-    while True:
-        operator = rng.choice("+-*/")
-        first, second = (rng.randint(_TRAINED_DIGITS, _LONGEST) for _ in range(2))
-        a, b = (rng.randrange(10 ** (digits - 1), 10**digits) for digits in (first, second))
-        if operator == "/":
-            a, b = _long_division(first, rng)
-        request = TRAINING.request(operator, str(a), str(b), rng, Mixture(), bigbench=rng.random() < 0.5)
-        yield item_of(request.text, OPERATION_NAMES[operator], (str(a), operator, str(b)))
-
-
-def _long_division(digits: int, rng: random.Random) -> tuple[int, int]:
-    """An exact division with a dividend of so many digits and a divisor of any trained length or more."""
-    low, high = 10 ** (digits - 1), 10**digits
-    if rng.random() < 0.2:  # as BIG-bench draws divisors, where that gives a long one
-        dividend = rng.randrange(low, high)
-        divisor = random_divisor(dividend, rng)
-        if len(str(divisor)) >= _TRAINED_DIGITS:
-            return dividend, divisor
-    length = rng.randint(_TRAINED_DIGITS, digits)
-    divisor = rng.randrange(10 ** (length - 1), 10**length)
-    return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
-
-
 def _distractors(rng: random.Random) -> Iterator[Item]:
     """Requests between texts with numbers of their own."""
     for item in _from_rows(rng, _DISTRACTED, bigbench=0.3, contexts=0.8):
@@ -162,12 +127,6 @@ def _numbers(rng: random.Random) -> list[str]:
     """Five numbers of trained lengths."""
     lengths = (rng.randint(1, _TRAINED_DIGITS) for _ in range(5))
     return [str(rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)) for digits in lengths]
-
-
-def _silent(rng: random.Random) -> Iterator[Item]:
-    """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
-    for kind in itertools.cycle(SILENT_KINDS):
-        yield _refused(HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
 
 
 def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False) -> Iterator[Item]:

@@ -20,13 +20,13 @@ SILENT = (
 STORY = "The cat sat on the mat. " * 12
 
 
-def with_equals_signs(folder: Path, tokenizer: Any) -> Path:
-    """The shipped adapter with one more anchor rule, `=`."""
-    config = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER))
+def with_equals_signs(folder: Path, tokenizer: Any, adapter: Path = TINY_ADAPTER_FOLDER) -> Path:
+    """An adapter with one more anchor rule, `=`."""
+    config = IGCConfig.from_pretrained(str(adapter))
     config.anchors = config.anchors | {"inline": text_rule(tokenizer, "=").sequences}
     config.save_pretrained(str(folder))
     weights = "adapter_model.safetensors"
-    (folder / weights).write_bytes((TINY_ADAPTER_FOLDER / weights).read_bytes())
+    (folder / weights).write_bytes((adapter / weights).read_bytes())
     return folder
 
 

@@ -29,11 +29,12 @@ from transformers import StaticCache
 from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
 from benchmarks.common.shapes import LARGEST, SHAPES, RandomConfig, lora_rank, made_base, missing, twin
 from peft_igc import choose_graph
-from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.calculator import Result, Status
+from peft_igc.numbers.digits import PAD
 from peft_igc.text.results.row import Row
 from peft_igc.tuner.state.cache import states_of
 from peft_igc.tuner.state.text_state import Steps
-from peft_igc.tuner.state.told import begun
+from peft_igc.tuner.writing import begun
 
 
 BASE, LORA, IGC = "base", "lora", "igc_tokens"
@@ -66,13 +67,14 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
     state = states.get("default")
     features = torch.randn(rows, length, adapter.config.reading_dim, dtype=torch.bfloat16, device=device)
     ids = torch.full((rows, length), TOKEN, device=device)
-    state.room.write(torch.arange(length, device=device), ids, features)
-    state = state.changed(length=length, real=torch.full((rows,), length, device=device))
+    state.write(torch.arange(length, device=device), ids, features)
+    state = state.changed(length=length)
     if case == RESULT:
         at = torch.full((rows, 1), length - 1, device=device)
-        steps = Steps.silent(at, torch.ones_like(at), adapter.config.result_digits)
-        steps.digits[..., :3] = 7
-        steps = steps._replace(ranks=at + 1, status=torch.full_like(at, int(Status.OK)))
+        zero, digits = torch.zeros_like(at), at.new_full((rows, 1, adapter.config.result_digits), PAD)
+        digits[..., :3] = 7
+        result = Result(digits, zero, torch.full_like(at, int(Status.OK)), zero)
+        steps = Steps(at, torch.ones_like(at), *result)
         known = () if adapter.style is None else begun((Row(),) * rows, adapter.style, steps, True)
         state = state.changed(steps=steps, write_from=length - 1, rows=known)
     states.set("default", state)

@@ -1,11 +1,11 @@
 """Does vLLM's engine answer as `generate` does, token for token, and leave silent texts as they are?
 
-Requests, silent chats, chats of several turns, chats with a shared beginning, and `=` in running text, of the embedded
-base with its adapter, in several ways of running an engine. The baseline is `generate`, one text at a time; its
-answers are computed once and kept in `--expected`. Where an answer differs, the model is asked for the logits of the
-two tokens at the first difference: a tie is a difference of at most `TIE`, which another order of additions may move.
-For silent texts the baseline is the engine without the plugin: the log-probabilities of the three best tokens are
-equal, bit for bit. With any other difference the exit code is 1; the JSON is written all the same.
+Requests, silent chats, chats of several turns, chats with a shared beginning, and `=` in running text, by default of
+the embedded base with its adapter, in several ways of running an engine. The baseline is `generate`, one text at a
+time; its answers are computed once and kept in `--expected`. Where an answer differs, the model is asked for the
+logits of the two tokens at the first difference: a tie is a difference of at most `TIE`, which another order of
+additions may move. For silent texts the baseline is the engine without the plugin: the log-probabilities of the three
+best tokens are equal, bit for bit. With any other difference the exit code is 1; the JSON is written all the same.
 
     .cache/vllm/bin/python -m benchmarks.cost.vllm_answers --output build/vllm_answers.json
 """
@@ -22,7 +22,8 @@ import torch
 from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
 from benchmarks.common.measuring import Progress, command, facts, write
 from benchmarks.common.vllm_engines import ask, engine, log_probabilities, metric
-from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.inference.loading import find_base, load_adapter, load_base
+from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 
 
 TOKENS = 24
@@ -75,9 +76,9 @@ def logit_gap(model: Any, ids: list[int], first: int, second: int) -> float:
     return float((logits[first] - logits[second]).abs())
 
 
-def answered(adapter: Path, model: Any, texts: list[list[int]], wanted: list[list[int]], name: str) -> dict[str, Any]:
-    """The comparisons of one way of running an engine."""
-    with engine(adapter, **WAYS[name]) as llm:
+def answered(served: tuple[Path, Path], model: Any, texts: list[list[int]], wanted: list[list[int]], name: str) -> Any:
+    """The comparisons of one way of running an engine; an adapter and its base are served."""
+    with engine(*served, **WAYS[name]) as llm:
         told = {"first": compared(model, texts, [one[0] for one in ask(llm, texts)], wanted)}
         told["again"] = compared(model, texts, [one[0] for one in ask(llm, texts)], wanted)
         if name == "eager":
@@ -97,11 +98,11 @@ def summary(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def silent(adapter: Path, texts: list[list[int]], tokens: int) -> dict[str, Any]:
+def silent(served: tuple[Path, Path], texts: list[list[int]], tokens: int) -> dict[str, Any]:
     """How many places of silent texts have the same log-probabilities with and without the plugin."""
     found = []
-    for served in (adapter, None):
-        with engine(served, max_num_batched_tokens=256) as llm:
+    for adapter in (served[0], None):
+        with engine(adapter, served[1], max_num_batched_tokens=256) as llm:
             found.append(log_probabilities(llm, texts, tokens))
     return {"tokens": len(found[0]), "equal": sum(a == b for a, b in zip(*found, strict=True))}
 
@@ -109,6 +110,8 @@ def silent(adapter: Path, texts: list[list[int]], tokens: int) -> dict[str, Any]
 def main() -> None:
     """Compares, and writes the results."""
     parser = command(__doc__)
+    parser.add_argument("--base", default=TINY, help="a folder or hub id")
+    parser.add_argument("--adapter", type=Path, default=TINY_ADAPTER_FOLDER, help="the folder of its adapter")
     parser.add_argument("-n", type=int, default=1000, help="number of texts")
     parser.add_argument("--silent", type=int, default=5000, help="number of tokens of silent texts")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), help="ways of running an engine")
@@ -116,18 +119,19 @@ def main() -> None:
         "--expected", type=Path, default=Path("build/vllm_expected.json"), help="answers of `generate`"
     )
     args = parser.parse_args()
-    base, tokenizer = load_base("tiny")
+    base, tokenizer = load_base(args.base)
     with tempfile.TemporaryDirectory() as folder:
-        adapter = with_equals_signs(Path(folder), tokenizer)
-        model = load_adapter(base, adapter)
+        adapter = with_equals_signs(Path(folder), tokenizer, args.adapter)
+        served = adapter, Path(find_base(args.base))
+        model = load_adapter(base.float(), adapter)  # as the engine computes
         texts = prompts(tokenizer, args.n)
         wanted = expected_answers(model, texts, args.expected)
-        found: dict[str, Any] = {**facts(), "n": args.n, "ways": {}}
+        found: dict[str, Any] = {**facts(), "base": args.base, "n": args.n, "ways": {}}
         for name in args.ways:
-            found["ways"][name] = answered(adapter, model, texts, wanted, name)
+            found["ways"][name] = answered(served, model, texts, wanted, name)
             print(name, summary(found["ways"][name]), flush=True)
         per_text = 48
-        found["silent"] = silent(adapter, prompts(tokenizer, -(-args.silent // per_text) * 5)[1::5], per_text)
+        found["silent"] = silent(served, prompts(tokenizer, -(-args.silent // per_text) * 5)[1::5], per_text)
     write(args.output, found)
     others = sum(len(told["others"]) for way in found["ways"].values() for told in way.values() if "others" in told)
     raise SystemExit(int(others > 0 or found["silent"]["equal"] < found["silent"]["tokens"]))

@@ -32,7 +32,7 @@ from ..text.grammar import evaluate
 from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason, Refused
 from ..text.values import Limits
-from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 
 
@@ -286,10 +286,10 @@ def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: l
     ids = torch.tensor([row["input_ids"]])  # [1, T]
     labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
     at = find_anchors(ids, valid, labels, config)  # [1, A]
-    since = context_starts(config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
-    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
+    kinds = kinds_of(rules, ids, at, 0)
+    since = context_starts(config.reading_context, rules, at, kinds)[0].tolist()
     spans, anchors = row["offset_mapping"], []
-    for place, start in zip(at[0].tolist(), since, strict=True):
+    for place, start, kind in zip(at[0].tolist(), since, kinds[0].tolist(), strict=True):
         if place < 0:
             continue
         read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
@@ -297,7 +297,7 @@ def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: l
         if config.vocabulary is not None:
             said = said_at(config.vocabulary, row["input_ids"], place, start, Limits.of(config))
             value, reason = said.value, said.reason
-        is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
+        is_inline = kind == INLINE and not (rules.prompt_end and place == first - 1)
         begins, ends = (at - begin for at in spans[place])
         numbers = Counter(str(int(_plain(number))) for number in read)
         anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))

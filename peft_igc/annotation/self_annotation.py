@@ -156,7 +156,7 @@ def annotate(
     for row, one in zip(given, found, strict=True):
         values = (None, None, None) if one is None else (one.operator, [one.a, one.b], one.result)
         row |= dict(zip(COLUMNS, values, strict=True))
-    report.kept, report.examples = sum(one is not None for one in found), report.examples[:EXAMPLES]
+    report.kept = sum(one is not None for one in found)
     return Annotated(given, report)
 
 
@@ -185,7 +185,7 @@ def _choose(
     kept: list[Calculation | None] = [None] * len(rows)
     for at, row in enumerate(rows):
         shown: dict[str, Any] = {"prompt": row.text, "answer": row.answer, "annotation": None}
-        report.examples.append(shown)
+        report.examples += [shown] if len(report.examples) < EXAMPLES else []
         if (one := best.get(at)) is None:
             continue
         lowest, call = losses[at, one], without.get(at)

@@ -15,7 +15,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 
 from .arithmetic import ArithmeticRows, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, parse_question
-from .dataset import shuffled, to_dataset, to_iterable_dataset
+from .dataset import shuffled, to_dataset
 from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
@@ -34,5 +34,4 @@ __all__ = [
     "read_rows",
     "shuffled",
     "to_dataset",
-    "to_iterable_dataset",
 ]

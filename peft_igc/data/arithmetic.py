@@ -12,6 +12,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC
@@ -51,6 +52,7 @@ def conversation(prompt: str, completion: str | None, columns: Row) -> Row:
     return {**messages, "completion": [{"role": "assistant", "content": completion}], **columns}
 
 
+@dataclass
 class ArithmeticRows:
     """An endless stream of training rows; equal arguments give equal rows, on every machine and in every iteration.
 
@@ -82,24 +84,23 @@ class ArithmeticRows:
             exclude that has no calculation.
     """
 
-    def __init__(
-        self,
-        seed: int = 0,
-        *,
-        max_digits: int = 5,
-        num_digits: int = 10,
-        limits: Limits | None = None,
-        mixture: Mixture | None = None,
-        exclude: Iterable[Mapping[str, Any]] = (),
-        conversational: bool = True,
-        wording: Wording = FEW,
-        distinct: bool = False,
-    ) -> None:
-        mixture = mixture or Mixture()
-        self.limits = limits or Limits(num_digits, num_digits, 2, decimals=False)
-        if not 1 <= max_digits <= self.limits.digits:
+    seed: int = 0
+    _: KW_ONLY
+    max_digits: int = 5
+    num_digits: InitVar[int] = 10
+    limits: Limits = None  # type: ignore[assignment]
+    mixture: Mixture = Mixture()
+    exclude: InitVar[Iterable[Mapping[str, Any]]] = ()
+    conversational: bool = True
+    wording: Wording = FEW
+    distinct: bool = False
+
+    def __post_init__(self, num_digits: int, exclude: Iterable[Mapping[str, Any]]) -> None:
+        may_have_long_results = self.limits is not None
+        self.limits = self.limits or Limits(num_digits, num_digits, 2, decimals=False)
+        if not 1 <= self.max_digits <= self.limits.digits:
             raise ValueError(
-                f"`max_digits={max_digits}` must be in 1..`num_digits={self.limits.digits}`. Use "
+                f"`max_digits={self.max_digits}` must be in 1..`num_digits={self.limits.digits}`. Use "
                 "`Mixture(overflow=...)` for longer operands."
             )
         if not set() < set(self.limits.operations) <= set(OPERATOR_WORDS):
@@ -107,16 +108,14 @@ class ArithmeticRows:
                 f"`operations={self.limits.operations}` must be some of `+`, `-`, `*` and `/`, for which there are "
                 "texts. Functions have rows of their own (`data.functions`)."
             )
-        if unused := [name for name in wording.lacks if getattr(mixture, name)]:
+        if unused := [name for name in self.wording.lacks if getattr(self.mixture, name)]:
             raise ValueError(
                 f"`Mixture({unused[0]}=...)` has no effect on this wording: pass `wording=TRAINING` of "
                 "`peft_igc.data.wording`, or set it to 0."
             )
-        self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
-        self.conversational = conversational
         self.excluded = _calculations(exclude)
-        self.operands = Operands(max_digits, self.limits, mixture, self.excluded)
-        self._kinds = self._thresholds(limits is not None)
+        self.operands = Operands(self.max_digits, self.limits, self.mixture, self.excluded)
+        self._kinds = self._thresholds(may_have_long_results)
 
     @property
     def has_expressions(self) -> bool:

@@ -1,9 +1,9 @@
 """Rows as `datasets` objects, and what the operand columns of a dataset teach.
 
-`to_dataset` and `to_iterable_dataset` turn rows into `datasets` objects with explicit features. `summarize` counts
-the labels of a dataset, and warns of rows that would train without an error and teach too little: an operation that
-never occurs, no silence; `similar_columns` finds a column whose name is almost right. Rows are not tokenized, and
-their operand columns are not checked (`columns`). `datasets` is imported only inside the functions that need it.
+`to_dataset` turns rows into a `datasets.Dataset` with explicit features. `summarize` counts the labels of a dataset,
+and warns of rows that would train without an error and teach too little: an operation that never occurs, no silence;
+`similar_columns` finds a column whose name is almost right. Rows are not tokenized, and their operand columns are not
+checked (`columns`). `datasets` is imported only inside the functions that need it.
 Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
 """
 
@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .arithmetic import ArithmeticRows, Row
 from .columns import ALL_COLUMNS, COLUMNS, EXPRESSION, EXPRESSION_COLUMN, NO_ARITHMETIC, REFUSALS
 
 
 if TYPE_CHECKING:
-    from datasets import Dataset, Features, IterableDataset
+    from datasets import Dataset, Features
 
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "similar_columns",
     "summarize",
     "to_dataset",
-    "to_iterable_dataset",
 ]
 
 _SIMILAR = 0.8  # least ratio of `difflib` at which a name is taken for a misspelled one
@@ -92,25 +90,6 @@ def _agree(rows: list[Mapping[str, Any]], columns: Iterable[str], formats: str) 
     if len(found) > 1:
         raise ValueError(f"Rows of one dataset must all hold {formats}: {found[True]}, but {found[False]}.")
     return True in found
-
-
-def to_iterable_dataset(rows: ArithmeticRows, n: int | None = None) -> "IterableDataset":
-    """A streaming dataset: rows are generated when they are needed, and none is stored.
-
-    Args:
-        rows: The stream; each pass over the dataset starts at its beginning.
-        n: Number of rows of a pass. None: endless, so the trainer needs `max_steps`.
-    """
-    from datasets import IterableDataset
-
-    more = [EXPRESSION_COLUMN] * rows.has_expressions
-    features = _features([*_TEXTS, *more], rows.conversational)
-    return IterableDataset.from_generator(_first, gen_kwargs={"rows": rows, "n": n}, features=features)
-
-
-def _first(rows: ArithmeticRows, n: int | None) -> Iterator[Row]:
-    """The first `n` rows. At module level, because `datasets` pickles it for its workers."""
-    yield from itertools.islice(rows, n)
 
 
 def shuffled(rows: Sequence[Any], seed: int) -> Iterator[Any]:

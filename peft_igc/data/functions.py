@@ -153,7 +153,7 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
     operations = list(known) if operations is None else operations
     while True:
         name = rng.choice(operations)
-        text = rng.choice([*FUNCTIONS[name].phrasings, *known.get(name, ())])
+        text = rng.choice([*FUNCTIONS[name].phrasings, *known.get(name, ())]).replace("{list}", "{a}, {b} and {c}")
         slots = sorted(set(re.findall(r"\{([abc])\}", text)))
         numbers = _drawn(name, len(slots), rng)
         if rng.random() < none:

@@ -15,24 +15,21 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..mappings.decisions import Decision, decided, packed_of
+from ..mappings.decisions import Decision, packed_of
 from ..mappings.places import StepTexts
 from ..numbers.places import LEAD
 from ..text.results.row import Row
 from ..text.results.spelling import Continuation
-from ..text.values import Limits
 from ..tuner.adapter import Adapter
-from ..tuner.anchors import context_starts, found_on_host
+from ..tuner.anchors import context_starts
 from ..tuner.config import IGCConfig
-from ..tuner.state.text_state import INLINE, TURN
-from ..tuner.state.told import progress_of
 from ..tuner.steps import decisions_of
+from ..tuner.writing import progress_of
 
 
-__all__ = ["Kept", "Known", "Step", "Text", "check"]
+__all__ = ["Known", "Step", "Text", "check"]
 
 Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
 
 
 def check(config: IGCConfig) -> None:
@@ -85,26 +82,6 @@ class Step(NamedTuple):
     since: int
 
 
-class Kept:
-    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d].
-
-    Args:
-        gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts; called when the
-            network reads, which it seldom does.
-        requests: [n] int64, the request of each step.
-        firsts: [n] int64, the position of each context's first token.
-    """
-
-    def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
-        self.device = requests.device
-        self._gather, self._requests, self._firsts = gather, requests, firsts
-
-    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """[n, W, d] at rows [n, 1] and places [n, W]."""
-        rows, places = index
-        return self._gather(self._requests[rows], places + self._firsts[rows])
-
-
 class Known:
     """What an adapter of the token interface knows without its network.
 
@@ -115,30 +92,27 @@ class Known:
 
     def __init__(self, adapter: Adapter, reads: bool = True) -> None:
         assert adapter.style is not None
-        self.config, self.reader, self.reads = adapter.config, adapter.reader, reads
+        self.adapter, self.config, self.reads = adapter, adapter.config, reads
         self.rules, self.style = adapter.rules, adapter.style
         self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 
     def extended(self, text: Text, ids: Sequence[int], end: int = -1) -> tuple[Text, list[Step]]:
-        """The text with more tokens, and the steps at the anchors among these.
-
-        Args:
-            text: the text.
-            ids: the tokens.
-            end: position of the last token of the prompt, if that is an anchor; else -1.
-        """
+        """The text with more tokens, and the steps at the anchors among these; `end`: position of the last token of
+        the prompt, if that is an anchor, else -1."""
         start, text = text.length, text.appended(ids)
         ends = start <= end < text.length
         if self._lasts.isdisjoint(ids) and not ends:
             return text, []
-        found = self._anchors(text, start)
+        first = max(start - self._window, 0)
+        kinds = self.rules.found(text.ids[first : text.length], text.length - start)
+        found = [(start + at, kind) for at, kind in kinds.items()]
         if ends and end not in dict(found):
             found = sorted([*found, (end, 0)])
         if not found:
             return text, []
-        (anchors, kinds), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
-        since = context_starts(self.config.reading_context, self.rules, anchors, kinds, (earlier[0], earlier[1]))
+        (anchors, kind), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
+        since = context_starts(self.config.reading_context, self.rules, anchors, kind, (earlier[0], earlier[1]))
         steps = [Step(at, first) for (at, _), first in zip(found, since[0].tolist(), strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps
 
@@ -148,46 +122,35 @@ class Known:
         is_over = not steps or not set(self.style.ends).isdisjoint(ids[steps[-1].anchor + 1 :])
         return text, None if is_over else steps[-1]
 
-    def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
-        """Position and kind of the anchors from a position on."""
-        first = max(start - self._window, 0)
-        ids = text.ids[first : text.length]
-        found: dict[int, int] = {}
-        for kind, sequences in ((TURN, self.rules.turns), (INLINE, self.rules.inline)):
-            found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
-        return [(start + at, kind) for at, kind in sorted(found.items())]
-
     def decide(
         self, texts: MutableMapping[int, Text], asked: Sequence[tuple[int, Step]], gather: Gather, device: Any = None
     ) -> Sequence[Decision]:
-        """Decides steps at once, and begins their results in `texts`.
+        """Decides steps, `asked` by request, at once, and begins their results in the `texts` of the requests.
 
         Args:
-            texts: the texts by request; these change.
-            asked: the request and the step of each.
-            gather: of `Kept`.
-            device: where the compressed tokens are.
+            texts, asked: as above.
+            gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts.
+            device: where they are.
         """
         if not asked:
             return []
+        reader = self.adapter.reader
         firsts = [max(step.since - LEAD, 0) for _, step in asked]
         rows = [texts[one].ids[first : step.anchor + 1] for (one, step), first in zip(asked, firsts, strict=True)]
         last = [step.anchor - first for (_, step), first in zip(asked, firsts, strict=True)]
         since = [step.since - first for (_, step), first in zip(asked, firsts, strict=True)]
-        step_texts = StepTexts.of_lists(self.reader.tokens, self.reader.max_distance, rows, last, since)
-        requests, places = torch.tensor([[one for one, _ in asked], firsts]).to(device)
-        decisions = self._decisions(step_texts, Kept(gather, requests, places))
+        step_texts = StepTexts.of_lists(reader.tokens, reader.max_distance, rows, last, since)
+        kept = None
+        if self.reads:
+            facts = [(one, first, step.anchor) for (one, step), first in zip(asked, firsts, strict=True)]
+            requests, begin, end = torch.tensor(facts).T[..., None].to(device)  # [n, 1] each
+            places = begin + torch.arange(max(map(len, rows)), device=device)
+            kept = gather(requests, places.minimum(end))
+        decisions: Any = decisions_of(self.adapter, kept, step_texts, torch.tensor(last)[:, None])
         for (one, step), decision in zip(asked, decisions, strict=True):
             progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))
             texts[one] = texts[one]._replace(row=texts[one].row.begun([(step.anchor, progress)]))
         return decisions
-
-    def _decisions(self, texts: StepTexts, kept: Any) -> Sequence[Any]:
-        """The decisions of steps that all have an anchor."""
-        if self.reads:
-            return decisions_of(self.config, self.reader, kept, texts, torch.tensor(texts.anchors)[:, None])
-        limits, confidence = Limits.of(self.config), self.config.confidence
-        return decided(limits, confidence, texts, lambda steps: [NOTHING_ASKED] * len(steps))
 
     @staticmethod
     def continued(text: Text, start: int) -> tuple[Text, list[Continuation | None]]:

@@ -4,7 +4,7 @@
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets; `trace`, one answer with its record.
 * `records`: the record of a text, of tokens and steps, also as text and JSON; answers. `pages` shows it as HTML.
-* `tracing`: records whatever a block of code generates; `details`: all of one step.
+* `tracing`: records whatever a block of code generates, with all of each step.
 * `audit`: sorts wrong answers by the part that caused them.
 * `chat`: a conversation in a terminal, with every step under its line.
 * `harness`: a model class and tasks for lm-evaluation-harness.

@@ -253,12 +253,9 @@ def answer_tokens(
     record: bool = False,
     base: bool = False,
 ) -> list[Answer]:
-    """Greedy answers to tokenized prompts, which must fit the model.
+    """Greedy answers to prompts as token ids, which must fit the model.
 
-    Args:
-        tokens: token ids of each prompt.
-        model, tokenizer, batch_size, max_new_tokens, progress: as in `generate_answers`.
-        record, base: as in `answer_items` and `trace`.
+    The arguments are those of `generate_answers`, `answer_items` and `trace`.
 
     Raises:
         ValueError: if the adapter was made for another tokenizer; with `record`, if no adapter is active.

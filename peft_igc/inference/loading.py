@@ -220,7 +220,7 @@ def read_config(folder: Path) -> PeftConfig:
         if config.peft_type is None:
             raise KeyError("peft_type")
     except OldFormatError as error:
-        raise OldFormatError(error.version, str(folder)) from None
+        raise OldFormatError(error.what, str(folder)) from None
     except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
         text = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
         text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -20,20 +20,8 @@ from ..text.checks.claims import Verdict, check
 from ..tuner.records import NumberRecord, StepRecord, percent
 
 
-__all__ = [
-    "NOWHERE",
-    "Answer",
-    "NumberRecord",
-    "Spell",
-    "StepRecord",
-    "TextRecord",
-    "TokenRecord",
-    "Untrue",
-    "facts_of",
-    "harmless",
-    "json_lines",
-    "token_texts",
-]
+__all__ = ["NOWHERE", "Answer", "NumberRecord", "Spell", "StepRecord", "TextRecord", "TokenRecord", "Untrue"]
+__all__ += ["facts_of", "harmless", "json_lines", "token_texts"]
 
 Spell = Callable[[Sequence[int]], str]  # the text of token ids
 UNKNOWN = "\u2026"  # shown for a token that is not known
@@ -139,25 +127,6 @@ class TextRecord:
             lines.append(f"  {gate}      {token.text!r}{base}")
         return harmless("\n".join(lines))
 
-    def as_lines(self, number: int, prompts: bool) -> Iterator[dict[str, Any]]:
-        """The objects of `json_lines` for this text, the text `number` of its recording."""
-        new = len(self.generated)
-        counts = {"prompt_tokens": len(self.tokens) - new, "new_tokens": new, "steps": len(self.steps)}
-        yield {"record": "text", "text": number, "row": self.row, **counts}
-        for step in self.steps:
-            fields = dataclasses.asdict(step) | {"refusal": step.refusal}
-            del fields["written"]  # known of answers alone
-            if not prompts:
-                del fields["before"]
-            yield {"record": "step", "text": number, **fields}
-        for one in self.untrue:
-            where = {"row": self.row, "position": one.position, "written": one.written, "value": one.value}
-            yield {"record": "untrue", "text": number, **where}
-        for token in self.tokens:
-            if token.generated or token.gate is not None or prompts:
-                fields = dataclasses.asdict(token)
-                yield {"record": "token", "text": number, "row": self.row, "token": fields.pop("text"), **fields}
-
 
 def json_lines(texts: Sequence[TextRecord], *, prompts: bool = False) -> str:
     """Texts as JSON lines; `docs/tracing.md` has their fields.
@@ -166,7 +135,24 @@ def json_lines(texts: Sequence[TextRecord], *, prompts: bool = False) -> str:
         texts: the texts.
         prompts: include the tokens of prompts, and the text before each anchor.
     """
-    lines = [one for number, text in enumerate(texts) for one in text.as_lines(number, prompts)]
+    lines: list[dict[str, Any]] = []
+    for number, text in enumerate(texts):
+        new, row = len(text.generated), text.row
+        counts = {"prompt_tokens": len(text.tokens) - new, "new_tokens": new, "steps": len(text.steps)}
+        lines.append({"record": "text", "text": number, "row": row, **counts})
+        for step in text.steps:
+            fields = dataclasses.asdict(step) | {"refusal": step.refusal}
+            del fields["written"]  # known of answers alone
+            if not prompts:
+                del fields["before"]
+            lines.append({"record": "step", "text": number, **fields})
+        for one in text.untrue:
+            where = {"row": row, "position": one.position, "written": one.written, "value": one.value}
+            lines.append({"record": "untrue", "text": number, **where})
+        for token in text.tokens:
+            if token.generated or token.gate is not None or prompts:
+                fields = dataclasses.asdict(token)
+                lines.append({"record": "token", "text": number, "row": row, "token": fields.pop("text"), **fields})
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 

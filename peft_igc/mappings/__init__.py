@@ -1,6 +1,6 @@
 """The learned modules: reading a calculation from a text (input mapping), writing its result (output mapping).
 
-* `attention`: the attention block of both, and the RMS of hidden states. `layer_mix`: several layers' states as one.
+* `attention`: the attention block of both, the RMS of hidden states, and several layers' states as one.
 * `readings`: the distributions that are read, the choice that is made from them, and their loss.
 * `hidden_interface`: the paper's mappings, which learn to read and write digits.
 * `token_interface`: mappings that know the digits from the token ids, and learn which numbers are operands.
@@ -13,18 +13,4 @@ of the hidden states. Imports `numbers`, `text` and torch. Code is tagged with t
 Try it: `pytest tests/mappings`
 """
 
-from .hidden_interface import HiddenInputMapping, HiddenOutputMapping
-from .readings import Choice, Pointing, Reading, Targets
-from .token_interface import TokenInputMapping, TokenOutputMapping
-
-
-__all__ = [
-    "Choice",
-    "HiddenInputMapping",
-    "HiddenOutputMapping",
-    "Pointing",
-    "Reading",
-    "Targets",
-    "TokenInputMapping",
-    "TokenOutputMapping",
-]
+__all__ = ["attention", "decisions", "hidden_interface", "places", "readings", "token_interface"]

@@ -1,16 +1,17 @@
-"""Multi-head attention, a pre-norm transformer block, classifiers in float32, and the RMS of hidden states.
+"""Multi-head attention, a pre-norm transformer block, classifiers in float32, RMS and mean of hidden states.
 
 In: queries [N, Q, d] and a memory [N, M, d]. Out: [N, Q, d]. Written in plain torch rather than
 `nn.MultiheadAttention`, whose evaluation mode takes other code paths than training. No positions and no causality:
 callers pass masks and biases. Try it: `pytest tests/mappings/test_mappings.py`
 
-Shapes: N texts or steps, Q queries, M entries of the memory, d width of a mapping, N_h attention heads, H hidden size.
+Shapes: N texts or steps, B rows, T positions, Q queries, M entries of the memory or layers, d width of a mapping, N_h
+attention heads, H hidden size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -104,6 +105,35 @@ def rms(h: torch.Tensor) -> torch.Tensor:
     The clamp stops the gradient of a state of zeros, such as a padding token's: that of the square root is infinite.
     """
     return h.float().pow(2).mean(-1, keepdim=True).clamp(min=1e-30).sqrt().to(h.dtype)
+
+
+class LayerMix(nn.Module):
+    """A weighted mean of hidden states of M decoder layers, each divided by its RMS. At first all weights are equal.
+
+    What is asked is understood in middle layers, the digits of a number are known in early ones. Source: Peters et al.
+    (2018), "Deep contextualized word representations", equation 1, with states of equal RMS, because the residual
+    stream grows with depth.
+
+    Args:
+        count: M, at least 2.
+    """
+
+    @classmethod
+    def of(cls, config: Any) -> LayerMix | None:
+        """That of an `IGCConfig`; None if one layer is read."""
+        return cls(len(config.layers_read)) if len(config.layers_read) > 1 else None
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(count))
+
+    def forward(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Mixes M states [B, T, H] to [B, T, H], in the dtype of the first one."""
+        shares = self.weights.softmax(0)
+        # In float32, in which the RMS of a state of zeros has not become zero.
+        mixed = sum(share * (h.float() / rms(h.float())) for share, h in zip(shares, states, strict=True))
+        assert isinstance(mixed, torch.Tensor)
+        return mixed.to(states[0].dtype)
 
 
 def one_batch(anchors: torch.Tensor) -> bool:

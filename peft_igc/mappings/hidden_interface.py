@@ -20,8 +20,7 @@ from torch import nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
 from ..text.vocabulary import UNSEEN
-from .attention import Attention, Block, batches, float_logits, one_batch, rms
-from .layer_mix import LayerMix
+from .attention import Attention, Block, LayerMix, batches, float_logits, one_batch, rms
 from .readings import Reading
 
 
@@ -41,7 +40,6 @@ class HiddenInputMapping(nn.Module):
         config: An `IGCConfig`, for the sizes.
     """
 
-    LEAD = 0  # tokens before a context that are needed besides it
     max_distance = 256  # distances to the anchor with an embedding; larger ones share the last
 
     def __init__(self, hidden_size: int, config: Any) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..numbers.digits import PAD, classes
 from ..numbers.places import Places, places_of
 from ..text.token_table import TokenTable
-from ..text.vocabulary import EMBEDDED, PADDING
+from ..text.vocabulary import EMBEDDED
 from .attention import batches
 
 
@@ -92,11 +92,6 @@ class StepTexts(NamedTuple):
             return []
         return [run.digits for run in self.places[step].numbers.values() if run.digits is not None]
 
-    def tokens_after(self, step: int) -> int:
-        """How many tokens of a row are after a step's anchor, without padding."""
-        row = self.rows[self.row_of(step)]
-        return sum(one != PADDING for one in row[max(self.anchors[step], 0) + 1 :])
-
 
 class PlaceTensors(NamedTuple):
     """The places of n steps.
@@ -139,7 +134,8 @@ def place_tensors(
         one_group: whether all of them are one group.
         device: of the tensors.
     """
-    known = _numbers(texts, steps)
+    every = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
+    known = {digits: index for index, digits in enumerate(every)}
     numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)
     sizes = [len(texts.places[step].at) for step in steps]
     groups = [(list(range(len(steps))), max(sizes, default=1))] if one_group else batches(sizes)
@@ -153,12 +149,6 @@ def place_tensors(
     return made
 
 
-def _numbers(texts: StepTexts, steps: Sequence[int]) -> dict[str, int]:
-    """The numbers that some steps may point at, each once, with their index."""
-    found = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
-    return {digits: index for index, digits in enumerate(found)}
-
-
 def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
     """Position, sentence, value, kind and column of `width` places, of which unused ones are in front; `none` is no
     value."""
@@ -166,10 +156,7 @@ def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none
     lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
-        if run is None:
-            lines.append((at, sentence, none, _WORD, 0))
-        elif run.digits is None:
-            lines.append((at, sentence, none, _BROKEN, 0))
-        else:
-            lines.append((at, sentence, known.get(run.digits, none), _NUMBER, places.columns[place]))
+        kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
+        value = none if run is None or run.digits is None else known.get(run.digits, none)
+        lines.append((at, sentence, value, kind, places.columns.get(place, 0)))
     return lines

@@ -115,10 +115,6 @@ class Reading(NamedTuple):
         """[B, A] bool: whether both operands are chosen."""
         return _both_right(targets, choice).all(-1)
 
-    def logits(self) -> tuple[torch.Tensor, ...]:
-        """The tensors with a gradient."""
-        return tuple(self)
-
 
 class Pointing(NamedTuple):
     """Distributions over the numbers of the text as operands, and over the operators.
@@ -157,8 +153,7 @@ class Pointing(NamedTuple):
         there = values < len(self.numbers) - 1
         found = there.all(-1) & (self.places[..., 0] != self.places[..., 1])
         operator = self.operator.softmax(-1).max(-1)
-        if not self.has_pairs_only:
-            found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
+        found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
         none = self.operator.shape[-1] - 1
         chances = self._operand_chances(values)[..., None]
         indices = torch.where(found, operator.indices, none)
@@ -172,17 +167,12 @@ class Pointing(NamedTuple):
         operation = classes[..., :-1].max(-1)
         pair = self._operand_chances(self.values.gather(-1, self.places))  # [B, A, 2]
         operands = pair.prod(-1)
-        if not self.has_pairs_only:
+        if set(self.takes) != {2}:
             count = self._taken(operation.indices)
             # The least sure one: the marks of a list are right or wrong together.
             marked = self.marks.max(-1).values.amin(-1).exp()
             operands = torch.where(count == 2, operands, torch.where(count == 1, pair[..., 0], marked))
         return asked, operation.values / asked * operands, operation.indices
-
-    @property
-    def has_pairs_only(self) -> bool:
-        """Whether every operation takes two numbers."""
-        return set(self.takes) <= {2}
 
     @property
     def has_marks(self) -> bool:
@@ -193,10 +183,6 @@ class Pointing(NamedTuple):
         """The steps, each of whose tensors is changed by a function of the first dimensions."""
         changed = [function(tensor) for tensor in self[:_OF_STEPS]]  # type: ignore[arg-type]
         return Pointing._make([*changed, *self[_OF_STEPS:]])
-
-    def unflattened(self, shape: torch.Size) -> Pointing:
-        """The steps [N, ..] as [B, A, ..] of a shape."""
-        return self.mapped(lambda x: x.unflatten(0, shape))
 
     def summary(self) -> torch.Tensor:
         """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
@@ -234,23 +220,19 @@ class Pointing(NamedTuple):
         equal &= (self.values < len(self.numbers) - 1)[:, :, None]
         loss = -self._with_signs(targets.signs.gather(2, pair)).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
         loss = torch.where(equal.any(-1), loss, 0)
-        if self.has_pairs_only:
-            return loss.sum(-1)
-        marks = self._due_marks(targets)
-        of_marks = _cross_entropy(self.marks, marks) if self.has_marks else loss
-        of_pointers = torch.where(count == 1, loss[..., 0], loss.sum(-1))
-        return of_pointers + torch.where(count == 0, of_marks.sum(-1), 0)
+        loss = torch.where(count == 1, loss[..., 0], loss.sum(-1))
+        if not self.has_marks:
+            return loss
+        return loss + torch.where(count == 0, _cross_entropy(self.marks, self._due_marks(targets)).sum(-1), 0)
 
     def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
         """[B, A] bool: whether all operands of an operation are chosen."""
-        right = _both_right(targets, choice)
-        if self.has_pairs_only:
-            return right.all(-1)
-        count, marks = self._taken(targets.operator), self._due_marks(targets)
-        marked = right[..., 0]
-        if self.has_marks:
-            marked = ((self.marks.argmax(-1) == marks) | (marks == IGNORE)).all(-1)
-        return torch.where(count == 0, marked, torch.where(count == 1, right[..., 0], right.all(-1)))
+        count = self._taken(targets.operator)
+        right = (_both_right(targets, choice) | (torch.arange(2, device=count.device) >= count[..., None])).all(-1)
+        if not self.has_marks:
+            return right
+        marks = self._due_marks(targets)
+        return torch.where(count == 0, ((self.marks.argmax(-1) == marks) | (marks == IGNORE)).all(-1), right)
 
     def _taken(self, operation: torch.Tensor) -> torch.Tensor:
         """`takes` of operations [...], 2 where an index is none of them."""
@@ -276,10 +258,6 @@ class Pointing(NamedTuple):
         for slot in range(equal.shape[2]):
             due = torch.where(inside[:, :, slot], mark[:, :, slot, None], due)
         return due
-
-    def logits(self) -> tuple[torch.Tensor, ...]:
-        """The tensors with a gradient."""
-        return self.scores, self.operator, *([self.marks] if self.has_marks else [])
 
     def _operand_chances(self, values: torch.Tensor) -> torch.Tensor:
         """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""

@@ -20,13 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.places import FAR, LEAD
+from ..numbers.places import FAR
 from ..text.operations import takes
 from ..text.results.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING
-from .attention import Block, float_logits, one_batch, rms
-from .layer_mix import LayerMix
+from .attention import Block, LayerMix, float_logits, one_batch, rms
 from .places import PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
@@ -45,7 +44,6 @@ class TokenInputMapping(nn.Module):
         characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
     """
 
-    LEAD = LEAD
     RELATIVE = 32  # places to each side with a relative position bias of their own
     max_distance = 512  # maximum of W; earlier places are not read
 
@@ -160,7 +158,7 @@ class TokenInputMapping(nn.Module):
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
             pointing = pointing.mapped(lambda x: x[back])
-        return pointing.unflattened(anchors.shape) if steps is None else pointing
+        return pointing.mapped(lambda x: x.unflatten(0, anchors.shape)) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once: the pointing with n in place of the dimensions B and A."""

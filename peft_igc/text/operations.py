@@ -8,6 +8,7 @@ Try it: `pytest tests/text/test_operations.py`
 
 from __future__ import annotations
 
+import inspect
 import math
 import queue
 import re
@@ -95,6 +96,7 @@ class Function:
         symbols: operations that a request may name and mean this function, such as `/` of a remainder.
         phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
         threads, seconds: of a user's function, where its calls run, and the longest time of one.
+        function: what a user registered.
     """
 
     apply: Callable[[list[Fraction]], Fraction | None]
@@ -104,6 +106,7 @@ class Function:
     phrasings: tuple[str, ...] = ()
     threads: _Threads | None = None
     seconds: float = 0.0
+    function: Callable[..., Any] | None = None
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
         """The value of the function; raises `Refused` if there is none, or it has too many digits.
@@ -258,12 +261,13 @@ def takes(operation: str) -> int:
 
 
 def register_operation(
-    *,
-    name: str,
+    *given: Any,
+    name: str = "",
     operands: int | tuple[int, int | None] = 2,
     phrasings: Sequence[str] = (),
     strings: bool = False,
     seconds: float = 1.0,
+    replace: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds a Python function to the operations; a decorator.
 
@@ -272,30 +276,91 @@ def register_operation(
     no finite rational number and a call that takes too long are refusals. None is one as well: no value.
 
     Args:
-        name: letters a to z. Defining one's own name again replaces it.
+        given: nothing; a decorator without brackets is refused.
+        name: letters a to z.
         operands: how many, or the fewest and the most of them; None for up to `MANY`.
-        phrasings: requests with the slots `{a}` and `{b}`, or `{list}`, for training rows.
+        phrasings: requests for training rows, with a slot `{a}`, `{b}` or `{c}` for each operand, or `{list}` where
+            their number is not fixed.
         strings: whether the function takes its operands as text, such as `"48213"`, instead of `Fraction`s.
         seconds: the longest time of a call. It runs in one of at most `_Threads.MOST` threads, and one that does not
             end keeps its thread.
+        replace: whether another function of this name that was registered before is replaced.
 
     Raises:
-        ValueError: The name is not free, or there are no such numbers of operands.
+        ValueError: The name is not free, there are no such numbers of operands, or the function or a phrasing does not
+            have them.
     """
-    fewest, most = (operands, operands) if isinstance(operands, int) else operands
-    most = MANY if most is None else most
+    if given:
+        own = getattr(given[0], "__name__", "name")
+        raise ValueError(
+            f'The decorator of `{own}` has no brackets. Write `@peft_igc.register_operation(name="{own}")`, with '
+            "`operands=` unless it takes two."
+        )
     if not _NAME.fullmatch(name) or name in _RESERVED | _BUILT_IN:
         raise ValueError(f"`name={name!r}` is not free, or has other characters than a to z. Choose another name.")
-    if not 1 <= fewest <= most <= MANY:
-        raise ValueError(f"`operands={operands!r}` is not in 1..{MANY}. Give a number such as 2, or (2, None).")
+    fewest, most = _numbers_of_operands(operands)
+    _check_phrasings(name, phrasings, fewest, most)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _check_operands(name, function, {fewest, most})
+        known = FUNCTIONS.get(name)
+        if known is not None and not replace and _definition(known.function) != _definition(function):
+            raise ValueError(
+                f"`{name}` is the name of another function that was registered before. Choose another name, or "
+                "`replace=True`."
+            )
         apply = _exact(function, strings)
-        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds)
+        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds, function)
         REGISTERED[name] = name
         return function
 
     return register
+
+
+def _numbers_of_operands(operands: Any) -> tuple[int, int]:
+    """The fewest and the most operands that `register_operation` is given."""
+    both = operands if isinstance(operands, tuple) else (operands, operands)
+    if len(both) == 2 and both[1] is None:
+        both = (both[0], MANY)
+    if len(both) != 2 or {*map(type, both)} != {int} or not 1 <= both[0] <= both[1] <= MANY:
+        raise ValueError(f"`operands={operands!r}` is not in 1..{MANY}. Give a number such as 2, or (2, None).")
+    return both
+
+
+def _check_phrasings(name: str, phrasings: Sequence[str], fewest: int, most: int) -> None:
+    """Refuses phrasings whose slots are not those of the operands."""
+    if isinstance(phrasings, str):
+        raise ValueError(f"`phrasings={phrasings!r}` is one text. Pass a list of texts.")
+    for text in phrasings:
+        slots = set(re.findall(r"\{(.*?)\}", text))
+        listed = fewest < most and slots == {"list"}
+        if not listed and not (fewest <= len(slots) <= most and slots == set("abc"[: len(slots)])):
+            wanted = "`{list}`, or " * (fewest < most) + ", ".join(f"`{{{slot}}}`" for slot in "abc"[:most])
+            raise ValueError(f"The phrasing {text!r} of `{name}` lacks or has other slots. Write it with {wanted}.")
+
+
+def _check_operands(name: str, function: Any, counts: set[int]) -> None:
+    """Refuses a function that cannot be called with some numbers of operands."""
+    if not callable(function):
+        raise ValueError(f"`{name}` is {function!r}, which is no function. Decorate a function.")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions of C, such as `max`
+        return
+    for count in sorted(counts):
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            raise ValueError(
+                f"The function of `{name}` has the parameters `{signature}`, so it cannot be called with {count} "
+                f"operand{'s' if count > 1 else ''}. Change its parameters or `operands=`."
+            ) from None
+
+
+def _definition(function: Any) -> Any:
+    """The same for two functions that a repeated definition makes; of one with variables from outside, itself."""
+    code = getattr(function, "__code__", None)
+    return function if code is None or function.__closure__ else (code, function.__defaults__)
 
 
 def _exact(function: Callable[..., Any], strings: bool) -> Callable[[list[Fraction]], Fraction | None]:

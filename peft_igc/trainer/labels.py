@@ -39,7 +39,7 @@ from ..numbers.places import number_runs
 from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
-from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.notices import is_new
 
@@ -81,14 +81,17 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
     ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row.get("labels", row["input_ids"])])  # [1, T]
     anchors = find_anchors(ids, torch.ones_like(ids), labels, config)  # [1, A]
     positions: list[int] = anchors[anchors >= 0].tolist()
+    rules = Rules.of(config)
+    kinds = kinds_of(rules, ids, anchors, 0)
     if len(steps) != len(positions):
-        turns = _turns(positions, ids, labels, config)
+        # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
+        ends = before_labels(labels)[0].tolist() if rules.prompt_end else []
+        turns = [kind != INLINE or at in ends for at, kind in zip(positions, kinds[0].tolist(), strict=False)]
         if len(steps) != sum(turns):
             raise ValueError(f"{where}: {_mismatch(len(positions), len(steps), row, config)}")
         entries = iter(steps)
         steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
-    rules = Rules.of(config)
-    since = context_starts(config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))[0].tolist()
+    since = context_starts(config.reading_context, rules, anchors, kinds)[0].tolist()
     for position, first, step in zip(positions, since, steps, strict=False):
         try:
             step, reason = _compared(step, _Place(row["input_ids"], position, first), config)
@@ -99,15 +102,6 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
         if reason is not None:
             found.unread.append(reason)
     return found
-
-
-def _turns(positions: list[int], ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[bool]:
-    """For each anchor of a row, whether a turn begins there, or a result within a text. ids and labels: [1, T]."""
-    rules = Rules.of(config)
-    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0]
-    # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
-    ends = before_labels(labels)[0].tolist() if rules.prompt_end else []
-    return [position in ends or not inline[position] for position in positions]
 
 
 def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig) -> str:

@@ -15,7 +15,6 @@ from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
 from ..text.results.spelling import Style
 from .anchors import Rules
 from .config import IGCConfig
-from .state.told import style_of
 
 
 class Adapter(NamedTuple):
@@ -45,7 +44,10 @@ class Adapter(NamedTuple):
     @property
     def style(self) -> Style | None:
         """How it writes results; None for the hidden interface, which needs no host for it."""
-        return style_of(self.config, self.reader.tokens) if self.config.interface == "tokens" else None
+        config = self.config
+        if config.interface == "hidden":
+            return None
+        return Style(self.reader.tokens, not config.write_again, tuple(config.anchors.get("ends", ())))
 
     @property
     def embeddings(self) -> nn.Module:

@@ -25,9 +25,9 @@ from ..text.vocabulary import PADDING
 from .call import Call, Generation, repeat_rows
 from .config import IGCConfig
 from .config_values import PROMPT_END, ROW
-from .state.text_state import INLINE, TURN
 
 
+INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
 Sequences = list[list[int]]
 
 
@@ -54,6 +54,24 @@ class Rules(NamedTuple):
     def sequences(self) -> Sequences:
         """The token sequences of both kinds."""
         return self.turns + self.inline
+
+    def kind(self, ids: list[int], end: int) -> int:
+        """`INLINE` or `TURN` if a sequence ends with the last of the first `end` tokens of a row; else 0."""
+        for kind, sequences in ((INLINE, self.inline), (TURN, self.turns)):
+            if any(ids[max(end - len(one), 0) : end] == one for one in sequences):
+                return kind
+        return 0
+
+    def found(self, ids: list[int], new: int) -> dict[int, int]:
+        """The kinds of the anchors among the last T tokens of a row, by their indices among these.
+
+        Args:
+            ids: the last tokens of the row; T + the longest sequence - 1 of them are enough.
+            new: T.
+        """
+        lasts, before = {sequence[-1] for sequence in self.sequences}, len(ids) - new
+        ends = (at for at in range(before, len(ids)) if ids[at] in lasts)
+        return {at - before: kind for at in ends if (kind := self.kind(ids, at + 1))}
 
 
 def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
@@ -113,35 +131,6 @@ def before_labels(labels: torch.Tensor) -> torch.Tensor:
     return _table(rows, labels.device)
 
 
-def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torch.Tensor:
-    """Which of the last T tokens of a text end one of the token sequences.
-
-    Args:
-        ids: [B, n] int64, the last n tokens; T + the longest sequence - 1 of them are enough.
-        sequences: token sequences of any lengths.
-        new: T.
-
-    Returns:
-        [B, T] bool.
-    """
-    hits = torch.zeros(len(ids), new, dtype=torch.bool)
-    for row, ends in zip(hits, found_on_host(sequences, ids.tolist(), new), strict=True):
-        row[ends] = True
-    return hits.to(ids.device)
-
-
-def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
-    """Of each row, which of the last T tokens end one of the token sequences; arguments as of `ends_of_sequences`."""
-    lasts = {sequence[-1] for sequence in sequences}
-    found = []
-    for row in ids:
-        before = len(row) - new
-        ends = [at + 1 for at in range(before, len(row)) if row[at] in lasts]
-        ended = [at for at in ends if any(row[max(at - len(one), 0) : at] == one for one in sequences)]
-        found.append([at - 1 - before for at in ended])
-    return found
-
-
 def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int) -> torch.Tensor:
     """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
 
@@ -154,18 +143,10 @@ def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int)
     if not rules.sequences:
         return torch.zeros_like(anchors)
     found = [
-        [_kind(rules, row, at - start + 1) if at >= 0 else 0 for at in places]
+        [rules.kind(row, at - start + 1) if at >= 0 else 0 for at in places]
         for row, places in zip(ids.tolist(), anchors.tolist(), strict=True)
     ]
     return torch.tensor(found, dtype=torch.int64).view(anchors.shape).to(anchors.device)
-
-
-def _kind(rules: Rules, row: list[int], end: int) -> int:
-    """The kind of an anchor that is the last of the first `end` tokens of a row."""
-    for kind, sequences in ((INLINE, rules.inline), (TURN, rules.turns)):
-        if any(row[max(end - len(one), 0) : end] == one for one in sequences):
-            return kind
-    return 0
 
 
 def _table(rows: list[list[int]], device: torch.device) -> torch.Tensor:
@@ -182,9 +163,7 @@ def anchors_in_text(
     prompt_ends: torch.Tensor | None,
     searched_from: int = 0,
 ) -> torch.Tensor | None:
-    """Anchors by token sequences and ends of prompts among the last T tokens of a text.
-
-    A decoded token rarely ends a sequence; the ids show it in one synchronization.
+    """Anchors by token sequences and ends of prompts among the last T tokens of a text, in one synchronization.
 
     Args:
         rules: the config's rules.
@@ -199,7 +178,7 @@ def anchors_in_text(
     """
     if not rules.sequences:
         return prompt_ends
-    named = found_on_host(rules.sequences, ids.tolist(), new)
+    named = (rules.found(row, new) for row in ids.tolist())
     found = [{at + start for at in row if at + start >= searched_from} for row in named]
     if prompt_ends is not None:  # both rules may name the same position
         ends = prompt_ends.tolist()
@@ -208,18 +187,8 @@ def anchors_in_text(
 
 
 def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:
-    """Anchors among the T tokens of a call.
-
-    Args:
-        call: the forward pass.
-        rules: the config's rules.
-        ids: [B, n] int64, the last n tokens of the text; T + the longest sequence - 1 of them, or all.
-        start: position of the call's first token in the text.
-        new: T.
-
-    Returns:
-        [B, A] int64 positions in the text, -1 for none. None if no row has an anchor, as far as the host knows.
-    """
+    """Anchors among the T tokens of a call, the caller's or those of the rules; other arguments and result as in
+    `anchors_in_text`."""
     if call.anchors is not None:
         given = call.anchors.to(ids.device)
         return torch.where(given >= 0, given + start, -1)

@@ -78,18 +78,3 @@ def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
             "`h`, `blocks`, `block` and `layer`. Pass a model of another architecture."
         )
     return min(lists, key=lambda item: item[0].count("."))
-
-
-def layers_up_to(model: nn.Module, layer: int) -> tuple[str, nn.ModuleList]:
-    """As `decoder_layers`, of a model that has to have the decoder layer of index `layer`.
-
-    Raises:
-        ValueError: as `decoder_layers`, and if the model has no such layer.
-    """
-    path, layers = decoder_layers(model)
-    if not 0 <= layer < len(layers):
-        raise ValueError(
-            f"`layer={layer}` is out of range: the model has {len(layers)} decoder layers (0..{len(layers) - 1}). "
-            "Set `IGCConfig(layer=...)`."
-        )
-    return path, layers

@@ -1,7 +1,6 @@
 """Per-call context, kept in thread-local stacks because nothing per call may live on a module.
 
-* `Call`: the inputs of one forward pass of a causal LM (ids, mask, labels, targets) and its report. The hooks on that
-  model push and pop it.
+* `Call`: the inputs of one forward pass of a causal LM and its report. The hooks on that model push and pop it.
 * `Generation`: the prompt and the anchors of one running `generate`.
 * `observing`: calls a function with every step and every writing; the only way to watch a forward pass.
 * `reading_alone`: ends forward passes after the reading.
@@ -15,7 +14,6 @@ Try it: `pytest tests/tuner/test_text_state.py`
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +29,8 @@ from transformers.cache_utils import Cache
 from ..mappings.readings import Targets
 from ..text.vocabulary import EMBEDDED, PADDING
 
+
+EMBEDDINGS = -1  # in place of the index of a decoder layer: the input of the first one
 
 ObserverT = TypeVar("ObserverT", bound=Callable[[Any], object])
 
@@ -68,12 +68,6 @@ class Generation:
             # The one synchronization with the device: from here on the host knows which passes hold no anchor.
             positions = self.anchors[self.anchors >= 0].tolist()
             self.span = (min(positions, default=0), max(positions, default=-1))
-
-    def without_cache(self) -> Generation:
-        """A copy without the cache, which keeps no memory of the KV cache alive."""
-        other = copy.copy(self)
-        other.cache = None
-        return other
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one that a user's callback makes meanwhile.
@@ -128,12 +122,12 @@ class Call:
         report: losses and metrics, set once the adapter has run with targets.
         ran: name of the adapter that has run in this pass, or None.
         bypassed: index of a decoder layer whose hooks did not run, so that the adapter could not; None before that.
-        embedded: [B, T, H] input of the first decoder layer, which is the token embeddings; None before that layer.
-        outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index; None for
-            one that is the input of the calculator's layer and was left out of a copy (`remember_call`).
+        outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index, and the
+            token embeddings as that of layer `EMBEDDINGS`; None for one that is the input of the calculator's layer
+            and was left out of a copy (`remember_call`).
         without_grad: whether gradients were off when the adapter ran in training mode.
         state: the state of the text after this pass, None before the adapter has run.
-        event: what this pass has read, if somebody observes or its generation logs steps; else None.
+        event: what this pass has read; None without an anchor.
         packed: the texts in a row of several, of `engines.continuous_batching`; None where each text has its row.
     """
 
@@ -150,18 +144,17 @@ class Call:
     report: Fields | None = None
     ran: str | None = None
     bypassed: int | None = None
-    embedded: torch.Tensor | None = None
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False
     state: Any = None
     event: Any = None
     packed: Any = None
 
-    @property
-    def is_logged(self) -> bool:
-        """Whether the steps of this pass are logged for the caller of `generate`."""
-        logs = self.generation is not None and self.generation.log is not None
-        return logs and not torch.compiler.is_compiling()
+    def log(self) -> None:
+        """Logs the steps of this pass for the caller of `generate`, if it asked for them."""
+        log = None if self.generation is None else self.generation.log
+        if log is not None and self.state is not None and not torch.compiler.is_compiling():
+            log.add(self.state, self.event)
 
     @property
     def is_lean(self) -> bool:
@@ -202,17 +195,10 @@ def current_generation(model: nn.Module) -> Generation | None:
 
 
 def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> torch.Tensor | None:
-    """Anchors of the `generate` for which `model` drafts tokens (assisted decoding), or None.
+    """Anchors [B, A] of the `generate` for which `model` drafts tokens (assisted decoding), or None.
 
-    The assistant model is called repeatedly with the text so far as its prompt. That text begins with the prompt of
-    the outer `generate`, whose anchors stay valid.
-
-    Args:
-        model: the causal LM that is about to generate.
-        prompt: [B, at least P] int64 ids of its prompt.
-
-    Returns:
-        [B, A] int64 positions, or None if no outer `generate` has such a prompt.
+    The assistant is called repeatedly with the text so far as its `prompt` [B, at least P]. That text begins with the
+    prompt of the outer `generate`, whose anchors stay valid.
     """
     for generation in reversed(thread.generations):
         if generation.model is not model and generation.prompt is not None and generation.anchors is not None:
@@ -223,23 +209,10 @@ def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> torch.Tenso
 
 
 @contextmanager
-def generating(generation: Generation) -> Iterator[None]:
-    """Marks `generation` as in progress in this thread."""
-    thread.generations.append(generation)
-    try:
-        yield
-    finally:
-        thread.generations.remove(generation)
-
-
-@contextmanager
 def observing(observer: ObserverT) -> Iterator[ObserverT]:
-    """Calls `observer` with every `steps.Step` and `steps.Writing` of this thread's forward passes.
+    """Calls `observer`, which it yields, with every `steps.Step` and `steps.Writing` of this thread's forward passes.
 
     An observer with a method `finish` gets a `steps.Generated` there at the end of each `generate`.
-
-    Yields:
-        `observer`, so that one can write `with observing(Observer()) as seen:`.
     """
     thread.observers.append(observer)
     try:
@@ -264,14 +237,9 @@ def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
-    """Token ids of this call, [B, T] int64; `EMBEDDED` if it was given embeddings, and `PADDING`.
+    """Token ids of this call [B, T], `EMBEDDED` if it was given embeddings, and `PADDING`.
 
-    A copy: the state of the text keeps it, and the caller may change its own.
-
-    Args:
-        call: the forward pass.
-        h: [B, T, H] hidden states, for their shape and device.
-        start: position of the first of these tokens in the text.
+    They are on the device of h [B, T, H]; `start` is the position of the first of these tokens in the text.
     """
     rows, new = h.shape[:2]
     if call.input_ids is None:
@@ -285,7 +253,7 @@ def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
     elif mask is not None and mask.shape[1] == new:
         start = 0  # the mask covers this call's tokens only
     if mask is None:
-        return ids.clone()
+        return ids
     # The mask covers the text from its beginning, as transformers requires with a cache; there is no padding after it.
     padded = mask[:, start : start + new].to(h.device) == 0
     if padded.shape[1] < new:
@@ -294,16 +262,7 @@ def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
 
 
 def check_mask(call: Call, before: int, new: int) -> None:
-    """Refuses a mask that leaves the place of its columns open.
-
-    Args:
-        call: the forward pass.
-        before: tokens in the KV cache before this call.
-        new: T.
-
-    Raises:
-        ValueError: if the mask covers neither this call's tokens only nor the whole text.
-    """
+    """Refuses a mask that covers neither the T `new` tokens of this call only nor the whole text."""
     width = None if call.attention_mask is None else call.attention_mask.shape[1]
     if width is not None and new < width < before + new:
         raise ValueError(
@@ -323,23 +282,18 @@ _lock = threading.Lock()
 def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     """Stores `call` under the storage of `layer_input` [B, T, H], for as long as that storage lives."""
     storage = layer_input.untyped_storage()
+
+    # The copy must not keep the storage alive, or it would never expire: it drops the report (a graph), the input
+    # itself, and the KV cache. An empty cache in its place still shows that there was one.
+    outputs = {
+        index: None if output is None or output.untyped_storage()._cdata == storage._cdata else output
+        for index, output in call.outputs.items()
+    }
+    cache = None if call.cache is None else Cache(layers=[])
+    kept = replace(call, report=None, outputs=outputs, cache=cache, generation=None)
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-
-        # The copy must not keep the storage alive, or it would never expire: it drops the report (a graph), the input
-        # itself, and the KV cache. An empty cache in its place still shows that there was one.
-        def other(x: torch.Tensor | None) -> torch.Tensor | None:
-            return None if x is None or x.untyped_storage()._cdata == storage._cdata else x
-
-        kept = replace(
-            call,
-            report=None,
-            embedded=other(call.embedded),
-            outputs={index: other(output) for index, output in call.outputs.items()},
-            cache=None if call.cache is None else Cache(layers=[]),
-            generation=call.generation and call.generation.without_cache(),
-        )
         _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), kept)
 
 
@@ -349,7 +303,6 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
     if entry is None or entry[0].expired():
         return None
-    embedded = layer_input if entry[1].embedded is None else entry[1].embedded
-    outputs: dict[int, torch.Tensor | None]
-    outputs = {index: layer_input if output is None else output for index, output in entry[1].outputs.items()}
-    return replace(entry[1], ran=None, embedded=embedded, outputs=outputs)
+    call = replace(entry[1], ran=None)
+    call.outputs = {index: layer_input if output is None else output for index, output in call.outputs.items()}
+    return call

@@ -10,10 +10,8 @@ Try it: `pytest tests/tuner/test_config.py`
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import os
-import reprlib
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,9 +46,6 @@ class IGCPeftType(str, enum.Enum):  # noqa: UP042
 
 # If PEFT gains a member of this name, that member is used: equality and hash then agree everywhere.
 IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
-
-_abbreviated = reprlib.Repr()
-_abbreviated.maxlevel, _abbreviated.maxlist, _abbreviated.maxstring, _abbreviated.maxother = 3, 8, 100, 100
 
 NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
 
@@ -272,11 +267,6 @@ class IGCConfig(PeftConfig):
         """Those of `layers_read` whose outputs are kept until `layer` has run."""
         return tuple(index for index in self.layers_read if index != self.layer)
 
-    def __repr__(self) -> str:
-        """As that of other configs, with long tables abbreviated: those of a tokenizer have 300,000 characters."""
-        values = (f"{f.name}={_abbreviated.repr(getattr(self, f.name))}" for f in dataclasses.fields(self))
-        return f"{type(self).__name__}({', '.join(values)})"
-
     def to_dict(self) -> dict[str, Any]:
         """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""
         saved: dict[str, Any] = super().to_dict()
@@ -325,7 +315,7 @@ class IGCConfig(PeftConfig):
         try:
             config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
         except OldFormatError as error:
-            raise OldFormatError(error.version, folder) from None
+            raise OldFormatError(error.what, folder) from None
         config.loaded_from, config.source = folder, (str(pretrained_model_name_or_path), subfolder or "")
         config.hub_options, *_ = cls._split_kwargs(kwargs)
         weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)

@@ -69,10 +69,19 @@ def settle(config: Any) -> None:
     _check_names(config)
     _check_interface(config)
     _set_sizes(config)
-    _check_layers(config)
     _check_choices(config)
     _check_anchors(config)
+    _check_context(config)
     check_entries(config.trained_with)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is a list of integers, and not empty."""
+    return isinstance(value, (list, tuple)) and set(map(type, value)) == {int}
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check_names(config: Any) -> None:
@@ -105,13 +114,12 @@ def _check_interface(config: Any) -> None:
             "`vocabulary` has no meaning for the hidden interface. Leave it out, or use "
             "`IGCConfig.from_tokenizer(tokenizer)`."
         )
-    value = config.confidence
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
-    value = config.temperature
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
+    least, heat = config.confidence, config.temperature
+    if not _is_real(least) or not 0 <= least < 1:
+        raise ValueError(f"`confidence={least!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+    if not _is_real(heat) or not 1e-3 <= heat <= 1e3:
         raise ValueError(
-            f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
+            f"`temperature={heat!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
         )
 
 
@@ -145,23 +153,17 @@ def _set_sizes(config: Any) -> None:
             )
 
 
-def _check_layers(config: Any) -> None:
-    """Validates `read_from`."""
-    chosen = config.read_from
-    if chosen is None:
-        return
-    if not isinstance(chosen, (list, tuple)) or not chosen or set(map(type, chosen)) != {int}:
-        raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
-    if list(chosen) != sorted(set(chosen)) or not 0 <= chosen[0] <= chosen[-1] <= config.layer:
-        raise ValueError(
-            f"`read_from={chosen!r}` must name different layers in ascending order, from 0 to "
-            f"`layer={config.layer}`, where the result is written. Change one of them."
-        )
-    config.read_from = list(chosen)
-
-
 def _check_choices(config: Any) -> None:
-    """Validates `rounding` and `operations`; unknown operations are refused at injection."""
+    """Validates `read_from`, `rounding` and `operations`; unknown operations are refused at injection."""
+    if (chosen := config.read_from) is not None:
+        if not _are_numbers(chosen):
+            raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
+        if list(chosen) != sorted(set(chosen)) or not 0 <= chosen[0] <= chosen[-1] <= config.layer:
+            raise ValueError(
+                f"`read_from={chosen!r}` must name different layers in ascending order, from 0 to "
+                f"`layer={config.layer}`, where the result is written. Change one of them."
+            )
+        config.read_from = list(chosen)
     if Rounding.of(config.rounding).rounds and not config.decimals:
         raise ValueError(
             f"`rounding={config.rounding!r}` needs the token interface and a token for the point. "
@@ -174,7 +176,7 @@ def _check_choices(config: Any) -> None:
 
 
 def _check_anchors(config: Any) -> None:
-    """Validates the anchor rules and `reading_context`."""
+    """Validates the anchor rules."""
     if config.anchors in (None, PROMPT_END):
         config.anchors = {PROMPT_END: True}
     anchors = config.anchors
@@ -185,14 +187,12 @@ def _check_anchors(config: Any) -> None:
         )
     for name in ("turns", "inline"):
         sequences = anchors.get(name, [[0]])
-        listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
-        if not listed or not all(isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences):
+        if not isinstance(sequences, (list, tuple)) or not sequences or not all(map(_are_numbers, sequences)):
             raise ValueError(
                 f"`anchors` has `{name}={sequences!r}`, which is not a list of non-empty lists of token ids. "
                 "Pass one sequence `[27, 9]` as `[[27, 9]]`."
             )
-    ends = anchors.get("ends", [0])
-    if not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
+    if not _are_numbers(ends := anchors.get("ends", [0])):
         raise ValueError(
             f"`anchors` has `ends={ends!r}`, which is not a list of token ids, such as `[2]`. Leave it out."
         )
@@ -203,9 +203,13 @@ def _check_anchors(config: Any) -> None:
             f"`anchors={anchors!r}` names no anchor. Set `{PROMPT_END}` to True, `turns` or `inline`, or use "
             "`IGCConfig.from_tokenizer(tokenizer)`."
         )
+
+
+def _check_context(config: Any) -> None:
+    """Validates `reading_context`."""
     context = config.reading_context
-    is_number = isinstance(context, int) and not isinstance(context, bool)
-    if context not in CONTEXTS and not (is_number and int(context) > 0):
+    is_number = type(context) is int
+    if context not in CONTEXTS and not (is_number and context > 0):
         raise ValueError(
             f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
             "above 0. Choose one of these."

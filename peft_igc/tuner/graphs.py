@@ -41,7 +41,7 @@ def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     """Makes the plan of the next pass, with the ids [B, 1]; none where it has to be eager."""
     state, generation = states.get(adapter.name), current_generation(adapter.base)
     states.set_plan(None)
-    if state is None or state.room is None or state.room.features is None or ids.shape != (len(state.real), 1):
+    if state is None or not state.is_static or state.features is None or ids.shape != (len(state.ids), 1):
         return
     if generation is not None and generation.anchors is not None and not generation.passed:
         return  # the end of the prompt may be in it
@@ -49,9 +49,8 @@ def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     lasts = {sequence[-1] for sequence in adapter.rules.sequences}
     if state.reader != adapter.key or not lasts.isdisjoint(token for (token,) in known):
         return
-    after, told = state.appended(ids.to(state.real.device), None), None
-    is_open = not state.rows or any(row.needs() is not None for row in state.rows)
-    if state.write_from is not None and is_open:
+    after, told = state.appended(ids.to(state.ids.device), None), None
+    if state.may_write:
         after, told = told_of(adapter, after, 1, known)
     states.set_plan(Plan(adapter.name, after, told))
     if generation is not None and generation.log is not None:
@@ -70,7 +69,7 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
     """One pass whose plan is known, [B, 1, H]: nothing waits for a value of the device."""
     plan: Any = states.plan
     at = states.length(1) + torch.arange(1, device=h.device)
-    plan.state.room.write(at, call.input_ids.to(h.device), compress(adapter, h, call))  # type: ignore[union-attr]
+    plan.state.write(at, call.input_ids.to(h.device), compress(adapter, h, call))  # type: ignore[union-attr]
     if plan.told is not None:
         h = write(adapter, h, plan.told, 0, call)  # no observer asks for the position
     plan.ran = True
@@ -79,9 +78,9 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
 
 def act_in_graph(layer: int, adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> torch.Tensor:
     """One pass without a plan, [B, T, H]; `layer` is the number of the adapter's layer."""
-    key, before = (None, None) if states is None else (states.key, states.length(h.shape[1]))
-    features = compress(adapter, h, call)
-    return _act(h, features, call.input_ids, call.attention_mask, call.anchors, key, before, layer, adapter.name)
+    given = [call.input_ids, call.attention_mask, call.anchors]
+    cache = [] if states is None else [states.key, states.length(h.shape[1])]
+    return _act(h, compress(adapter, h, call), given, cache, layer, adapter.name)
 
 
 # The host is waited for, so no CUDA graph may hold the operator: one of `mode="reduce-overhead"` is split there.
@@ -89,28 +88,32 @@ def act_in_graph(layer: int, adapter: Adapter, h: torch.Tensor, call: Call, stat
 def _act(
     h: torch.Tensor,
     features: torch.Tensor,
-    ids: Optional[torch.Tensor],  # noqa: UP045 - torch (2.11) reads the schema from it
-    mask: Optional[torch.Tensor],  # noqa: UP045
-    anchors: Optional[torch.Tensor],  # noqa: UP045
-    key: Optional[torch.Tensor],  # noqa: UP045
-    before: Optional[torch.Tensor],  # noqa: UP045
+    given: list[Optional[torch.Tensor]],  # noqa: UP045 - torch (2.11) reads the schema from it
+    cache: list[torch.Tensor],
     layer: int,
     name: str,
 ) -> torch.Tensor:
-    """An eager pass within a graph; `key` names a cache layer of `before` tokens, `layer` and `name` the adapter."""
+    """An eager pass within a graph.
+
+    Args:
+        h, features: as for `passes.act`.
+        given: the token ids, the mask and the anchors of the call.
+        cache: `States.key` of a cache layer, and the tokens in it before this pass; empty without a cache.
+        layer, name: the number of the layer, and the name of its adapter.
+    """
     adapter = _layers[layer].adapter(name)
+    ids, mask, anchors = given
     call = Call(adapter.base, ids, mask, anchors=anchors)
     states = None
-    if key is not None and before is not None:
-        cache_layer = layer_of_key(int(key))
-        states = States(cache_layer, counted=False, before=int(before))
+    if cache:
+        cache_layer = layer_of_key(int(cache[0]))
+        states = States(cache_layer, counted=False, before=int(cache[1]))
         call.cache = Cache(layers=[])  # an empty one shows that there is one
         generation = current_generation(adapter.base)
         if generation is not None and generation.cache is not None and cache_layer in generation.cache.layers:
             call.generation = generation
     out = act(adapter, h, call, states, features)
-    if call.is_logged:
-        call.generation.log.add(call.state, call.event)  # type: ignore[union-attr]
+    call.log()
     return h.clone() if out is h else out  # no view of an input
 
 

@@ -25,14 +25,14 @@ from torch import nn
 from transformers.cache_utils import Cache
 
 from .adapter import Adapter, make_mappings
-from .call import Call, current_call, recall_call, remember_call
+from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
-from .graphs import act_in_graph, act_with_plan, has_plan, make_plan, number_of
+from .graphs import act_in_graph, act_with_plan, has_plan, number_of
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
-from .state.cache import find_cache, is_followed, states_of
+from .state.cache import find_cache, forget_plan, states_of
 
 
 logger = logging.getLogger(__name__)
@@ -179,6 +179,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """Forward hook of the decoder layer. Its output is h [B, T, H], or in GPT-J and Bloom a tuple with h first."""
         active = [] if self.disable_adapters else [n for n in self.active_adapters if n in self.igc_config]
         if not active:
+            forget_plan(find_cache(args, kwargs))
             return None
         call = self._call_of(args[0] if args else kwargs["hidden_states"])
         if call is None:
@@ -212,7 +213,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def _bypassed(self, config: IGCConfig, call: Call) -> int | None:
         """Index of an earlier decoder layer that is read and whose hooks did not run; None if there is none."""
-        if config.interface == "tokens" and call.embedded is None:
+        if config.interface == "tokens" and EMBEDDINGS not in call.outputs:
             return 0
         return next((index for index in config.layers_captured if index not in call.outputs), None)
 
@@ -255,11 +256,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if torch.compiler.is_compiling() and in_graph and not torch.is_grad_enabled() and call.targets is None:
             return act_in_graph(self._number, adapter, h, call, states)
         return _act_uncompiled(adapter, h, call, states)
-
-    def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
-        """See `hooks.choose_graph`; `name` is the active adapter."""
-        if is_followed(cache):
-            make_plan(self.adapter(name), input_ids, states_of(cache, self.layer_index))
 
 
 # The state of a text grows with every token, so a graph of it would be compiled for each.

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
 from ..text.operations import FUNCTIONS
-from .base_model import innermost_model, layers_up_to
+from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
 from .layer import CANNOT_MERGE, IGCLayer, several_active
@@ -33,7 +33,6 @@ from .saving.adapter_files import (
     check_names,
     check_size,
     checked_weights,
-    key_in_file,
     own_key,
 )
 from .saving.companions import record_companions, with_companions
@@ -93,7 +92,12 @@ class IGCModel(BaseTuner):
                 f"{', '.join(known)}. {cure}."
             )
         base = innermost_model(model)
-        path, layers = layers_up_to(model, peft_config.layer)
+        path, layers = decoder_layers(model)
+        if peft_config.layer >= len(layers):
+            raise ValueError(
+                f"`layer={peft_config.layer}` is out of range: the model has {len(layers)} decoder layers "
+                f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
+            )
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
         install(base, layers[0])
@@ -235,7 +239,7 @@ class IGCModel(BaseTuner):
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
         """The key in a file: without the adapter name."""
-        return key_in_file(key, adapter_name)
+        return own_key(adapter_name).sub(r".\1.", key)
 
     @classmethod
     def _remap_adapter_state_dict_for_load(

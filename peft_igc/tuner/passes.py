@@ -12,6 +12,7 @@ Try it: `pytest tests/tuner/test_layer.py`
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -20,12 +21,11 @@ import torch
 from ..text.results.row import Row
 from .adapter import Adapter
 from .anchors import anchors_of_call, kinds_of
-from .call import Call, check_mask, text_ids
+from .call import EMBEDDINGS, Call, check_mask, text_ids
 from .state.cache import States
-from .state.text_state import Steps, TextState
-from .state.told import begun
+from .state.text_state import TextState
 from .steps import read_and_calculate
-from .writing import first_to_write, told_of, write
+from .writing import begun, first_to_write, told_of, write
 
 
 logger = logging.getLogger(__name__)
@@ -57,37 +57,30 @@ def act(
     Returns:
         [B, T, H], equal to h bit for bit where nothing is written.
     """
+    if _is_over(adapter, call, states):
+        return h
+    # 1 Remember: compress the new tokens, if a step may read them, and append them to the state of the text, which
+    # then has L tokens.
     state, new = _text_before(adapter, h, call, states), h.shape[1]
-    kept = state.room is not None or _is_kept(call, adapter)
-    # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where no
-    # later call reads them, only those are compressed that this call reads.
     start = state.length
     ids = text_ids(call, h, start)  # [B, T]
-    if kept and features is None:
+    if features is None and (states is None or not _reading_is_over(adapter, call)):
         features = compress(adapter, h, call)  # [B, T, d]
-    if call.input_ids is None:
-        state = state.changed(embedded=True)
-    if kept:
-        state = state.appended(ids, features)
+    state = state.appended(ids, features)
     # 2 Find the anchors among the new tokens: [B, A] positions and kinds, or None if there are none.
     anchors = _anchors(adapter, ids, start, state, call)
-    if not kept and anchors is not None:
-        features = compress(adapter, h, call)
-        state = state.appended(ids, features)
-    elif not kept:
-        state = state.forgotten(new) if state.write_from is None else state.appended(ids, None)
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
-    if anchors is not None and features is not None:
-        reading, state = _with_steps(adapter, state, features, *anchors, call)
+    if anchors is not None:
+        reading, state = _with_steps(adapter, state, *anchors, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
         state, told = told_of(adapter, state, left)
         if not (call.is_lean and told.is_silent):
             h = write(adapter, h, told, start, call, reading)
     # 5 Keep what later calls need.
-    if not kept:
-        state = state.forgotten(0) if state.write_from is None else state.without_features()
+    if _reading_is_over(adapter, call) and not state.is_static:
+        state = state.unread()
     call.state = state
     if states is not None:
         # a stored graph would outlive its backward pass
@@ -98,15 +91,8 @@ def act(
 def _anchors(
     adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, call: Call
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Anchors [B, A] of this call and their kinds [B, A]; None for a batch without any, if none is needed.
-
-    Args:
-        adapter: the active adapter.
-        ids: [B, T] int64 ids of this call.
-        start: position of its first token.
-        state: the state of the text; it holds this call's tokens if there are rules for token sequences.
-        call: the forward pass.
-    """
+    """Anchors [B, A] of a call with the ids [B, T] and their kinds [B, A]; None for a batch without any, if none is
+    needed. `start` is the position of its first token, and the state of the text holds its tokens."""
     rules, new = adapter.rules, ids.shape[1]
     longest = max([len(sequence) for sequence in rules.sequences], default=1)
     window, first = (ids, start) if longest == 1 else state.recent(new + longest - 1)
@@ -119,15 +105,10 @@ def _anchors(
 
 
 def _with_steps(
-    adapter: Adapter,
-    state: TextState,
-    features: torch.Tensor,
-    anchors: torch.Tensor,
-    kinds: torch.Tensor,
-    call: Call,
+    adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor, call: Call
 ) -> tuple[Any, TextState]:
     """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
-    reading, steps, speaks = read_and_calculate(adapter, state, features, anchors, kinds, call)
+    reading, steps, speaks = read_and_calculate(adapter, state, anchors, kinds, call)
     state = state.changed(steps=state.steps.extended(steps))
     if adapter.style is not None:
         state = state.changed(rows=begun(state.rows or (Row(),) * len(anchors), adapter.style, steps, speaks))
@@ -145,12 +126,11 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
         ValueError: if the KV cache holds other rows, or the text of an adapter that this one has replaced.
     """
     rows, new = h.shape[:2]
-    state = None if states is None else states.get(adapter.name)
-    if state is None:
-        none = Steps.empty(rows, adapter.config.result_digits or 0, h.device)
-        state = TextState.empty(none, 0 if states is None else states.capacity, adapter.key)
+    digits, capacity = adapter.config.result_digits or 0, 0 if states is None else states.capacity
+    empty = functools.partial(TextState.empty, rows, digits, h.device, capacity, adapter.key)
     if states is None:
-        return state
+        return empty()
+    state = states.get(adapter.name) or empty()
     _check_state(adapter, state, rows)
     before = int(states.length(new))  # on a static cache a synchronization
     check_mask(call, before, new)
@@ -161,7 +141,7 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
             before,
             state.length,
         )
-        state = TextState.empty(state.steps.cropped(0), states.capacity, adapter.key)
+        state = empty()
     # The cache may hold tokens from before the adapter was active, or from while it was off.
     state = state.passed_by(before - state.length)
     if torch.is_grad_enabled():
@@ -177,24 +157,24 @@ def _check_state(adapter: Adapter, state: TextState, rows: int) -> None:
             f"The text in this KV cache was begun by another adapter with the name {adapter.name!r}, which has been "
             "replaced. Start the text again with an empty cache."
         )
-    if len(state.real) != rows:
+    if len(state.ids) != rows:
         raise ValueError(
-            f"The KV cache holds texts of {len(state.real)} rows, but this call has {rows}. Use a cache per batch, "
+            f"The KV cache holds texts of {len(state.ids)} rows, but this call has {rows}. Use a cache per batch, "
             "or change the rows of the cache with its own methods."
         )
 
 
-def _is_kept(call: Call, adapter: Adapter) -> bool:
-    """Whether a later call may read this call's tokens.
-
-    No later call does in a `generate` whose KV cache nobody else uses, after the end of the prompt, if that is the
-    only anchor.
-    """
+def _reading_is_over(adapter: Adapter, call: Call) -> bool:
+    """Whether all steps of a text have run: in a `generate` whose KV cache nobody else uses, after the end of the
+    prompt, if that is the only anchor."""
     generation = call.generation
-    if adapter.rules.sequences or generation is None or generation.reused or generation.anchors is None:
-        return True
-    is_whole_prompt = call.input_ids is not None and call.input_ids.shape[1] >= generation.mask.shape[1]
-    return not generation.passed and not is_whole_prompt
+    return generation is not None and generation.passed and not (generation.reused or adapter.rules.sequences)
+
+
+def _is_over(adapter: Adapter, call: Call, states: States | None) -> bool:
+    """Whether nothing of a text is read or written any more. Its state is left behind."""
+    state = None if states is None else states.get(adapter.name)
+    return state is not None and call.is_lean and _reading_is_over(adapter, call) and not state.may_write
 
 
 def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
@@ -204,10 +184,11 @@ def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
     pass with a cache and one without it read the same.
     """
     config, reader = adapter.config, adapter.reader
-    states = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in config.layers_read]
-    embedded = [] if call.embedded is None else [call.embedded.to(h.device)]
-    if config.detach_reading:
-        states, embedded = ([x.detach() for x in inputs] for inputs in (states, embedded))
+    read = config.layers_read if config.interface == "hidden" else (*config.layers_read, EMBEDDINGS)
+    inputs = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in read]
+    if config.detach_reading and torch.is_grad_enabled():
+        inputs = [x.detach() for x in inputs]
+    states, embedded = inputs[: len(config.layers_read)], inputs[len(config.layers_read) :]
     features = reader.compress(states[0] if reader.mix is None else reader.mix(states), *embedded)
     return features if reader.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
 

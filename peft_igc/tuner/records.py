@@ -1,11 +1,11 @@
 """The record of a step: what was read, what came of it, and why nothing was written.
 
 In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
-wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.details` adds what only a trace
+wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.tracing` adds what only a trace
 has.
 
 Shapes: B rows, A anchors per row, D digits of an operand.
-Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_details.py`
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_steps_of_traces.py`
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ..mappings.decisions import Decision
-from ..mappings.readings import Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
 from ..text.refusals import REASON_TEXTS
 from ..text.values import Value
-from ..text.vocabulary import EMBEDDED, UNSEEN
+from ..text.vocabulary import UNSEEN
 from .config import IGCConfig
 from .steps import Step
 
@@ -229,21 +229,12 @@ def _reason(config: IGCConfig, status: Status, place: Place | None) -> str:
         return place.decision.silence or status.name.lower()
     if status != Status.NONE:
         return status.name.lower()
-    if _has_unknown(config, place):
+    event: Any = place.event  # of the hidden interface
+    before = event.ids[place.row, : int(place.of(event.anchors)) - event.first + 1]
+    if bool((before == UNSEEN).any()):
         return "unseen"
-    reading = place.event.reading
-    if isinstance(reading, Pointing) and int((place.of(reading.digits)[:, 0] != PAD).sum()) < 2:
-        return "few_numbers"
-    none = reading is None or int(place.of(reading.operator).argmax()) == len(config.operations)
+    none = int(place.of(event.reading.operator).argmax()) == len(config.operations)
     return "no_arithmetic" if none else "unsure"
-
-
-def _has_unknown(config: IGCConfig, place: Place) -> bool:
-    """Whether the text before an anchor has tokens whose ids the calculator was not given."""
-    event = place.event
-    assert event.ids is not None
-    before = event.ids[place.row, : int(place.of(event.anchors)) - int(event.first) + 1]
-    return bool((before == (EMBEDDED if config.interface == "tokens" else UNSEEN)).any())
 
 
 def _expression(config: IGCConfig, place: Place) -> str | None:

@@ -24,6 +24,7 @@ from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
 from .saving.adapter_files import check_beside, check_names
+from .saving.companions import warn_of_calculator
 from .saving.offloaded import left_in_place
 
 
@@ -33,11 +34,8 @@ def register() -> None:
     Raises:
         KeyError: if another package has registered the name or the prefix.
     """
-    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE)
-    if holder is not None and (holder.__module__, holder.__qualname__) != (
-        IGCConfig.__module__,
-        IGCConfig.__qualname__,
-    ):
+    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE, IGCConfig)
+    if holder.__qualname__ != IGCConfig.__qualname__:
         raise KeyError(
             f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one of the "
             "packages."
@@ -84,7 +82,10 @@ def _attach_to_the_causal_lm() -> None:
 
 
 def _load_what_was_saved() -> None:
-    """Makes PEFT load a calculator onto an off-loaded base, which PEFT 0.21 dispatches again without it."""
+    """Makes PEFT load a calculator onto an off-loaded base, and warn of a LoRA without its calculator.
+
+    PEFT 0.21 dispatches such a base again without the calculator, and knows of one adapter at a time.
+    """
     load, attach = PeftModel.load_adapter, PeftModel.__dict__["from_pretrained"].__func__
     if getattr(load, "_igc", False):
         return
@@ -92,7 +93,9 @@ def _load_what_was_saved() -> None:
     @functools.wraps(load)
     def load_adapter(self: PeftModel, model_id: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
         with left_in_place(self, model_id, kwargs):
-            return load(self, model_id, adapter_name, *args, **kwargs)
+            result = load(self, model_id, adapter_name, *args, **kwargs)
+        warn_of_calculator(self, adapter_name, Path(model_id, kwargs.get("subfolder") or ""))
+        return result
 
     @functools.wraps(attach)
     def from_pretrained(cls: Any, model: nn.Module, model_id: Any, *args: Any, **kwargs: Any) -> Any:

@@ -33,6 +33,7 @@ from .config_values import ROW
 from .state.text_state import Steps, TextState
 
 
+NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
 SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than asking the device for the first one
 
 
@@ -102,22 +103,69 @@ class Generated(NamedTuple):
     beams: int
 
 
+class _Context(NamedTuple):
+    """The tokens that the steps of a call read.
+
+    Attributes:
+        anchors, since: [B, A] int64 positions in the text of the last and the first token that each step reads; an
+            anchor of -1 reads nothing.
+        kept: [B, n, d] features.
+        ids: [B, n] int64 token ids.
+        first: position in the text of the first of these tokens.
+        texts: the same on the host, for the token interface.
+    """
+
+    anchors: torch.Tensor
+    since: torch.Tensor
+    kept: torch.Tensor
+    ids: torch.Tensor
+    first: int
+    texts: StepTexts | None
+
+    @classmethod
+    def of(cls, adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor) -> _Context:
+        """That of anchors [B, A] in a text."""
+        config, reader = adapter.config, adapter.reader
+        since = context_starts(config.reading_context, adapter.rules, anchors, kinds, state.steps[:2])
+        kept, ids, first = state.readable(_longest(adapter, state, anchors, since))
+        texts = None
+        if config.interface == "tokens":
+            texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
+        return cls(anchors, since, kept, ids, first, texts)
+
+    @property
+    def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Indices [B, A] of the last and the first token that each step reads, -1 and 0 for no anchor."""
+        last = torch.where(self.anchors >= 0, self.anchors - self.first, -1)
+        return last, (self.since - self.first).clamp(min=0)
+
+    def read(self, adapter: Adapter) -> Reading | Pointing:
+        """What the network reads in all steps."""
+        last, since = self.ends
+        more = {} if self.texts is None else {"texts": self.texts}
+        reading = adapter.reader(self.kept, self.ids != PADDING, last, self.ids, since, **more)
+        return reading if adapter.reader.training else reading.cooled(adapter.config.temperature)
+
+    @property
+    def legible(self) -> torch.Tensor:
+        """[B, A] bool, steps with an anchor. In the hidden interface they read past no unseen token, which the token
+        interface counts as a number."""
+        if self.texts is not None:
+            return self.anchors >= 0
+        last, since = self.ends
+        unseen = F.pad((self.ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
+        return (last >= 0) & (unseen.gather(1, last + 1) == unseen.gather(1, since))
+
+
 def read_and_calculate(
-    adapter: Adapter,
-    state: TextState,
-    like: torch.Tensor,
-    anchors: torch.Tensor,
-    kinds: torch.Tensor,
-    call: Call,
+    adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor, call: Call
 ) -> tuple[Reading | Pointing | None, Steps, bool]:
-    """Runs the steps of this call.
+    """Runs the steps of this call, at `anchors` [B, A] of some `kinds` [B, A] (see `anchors.kinds_of`).
 
     Args:
         adapter: the adapter.
         state: the state of the text with this call's tokens, but with the steps of earlier calls only.
-        like: [..., d], a tensor of the dtype and device of the features.
-        anchors: [B, A] int64 positions of this call's anchors, -1 for none.
-        kinds: [B, A] int64, of `anchors.kinds_of`.
+        anchors, kinds: int64 positions in the text, -1 for none, and what names them.
         call: receives the report if it has targets.
 
     Returns:
@@ -127,87 +175,47 @@ def read_and_calculate(
     Raises:
         ReadingDone: inside of `reading_alone`, if the call has targets.
     """
-    config, reader = adapter.config, adapter.reader
-    since = context_starts(config.reading_context, adapter.rules, anchors, kinds, state.steps[:2])
-    kept, ids, first = state.readable(_longest(adapter, state, anchors, since), like)
-    texts = None
-    if config.interface == "tokens":
-        texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
+    config, context = adapter.config, _Context.of(adapter, state, anchors, kinds)
     # Under teacher forcing correct results replace what the texts decide, so that no text is asked.
-    forced = call.targets is not None and reader.training and config.teacher_forcing
-    read = None if forced else texts
-    steps = Steps.silent(anchors, kinds, config.result_digits or 0)
-    reading: Any = None
+    forced = call.targets is not None and adapter.reader.training and config.teacher_forcing
+    texts = None if forced else context.texts
+    reading: Any = None if texts is not None and call.is_lean else context.read(adapter)
     decisions: tuple[Decision | None, ...] = ()
-    if read is None or not call.is_lean:
-        at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
-        reading = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
-        reading = reading if reader.training else reading.cooled(config.temperature)
-        if read is None:
-            steps = _calculated(config, state, steps, reading, (ids, at, begin))
-    if read is not None:
-        decisions = decisions_of(config, reader, kept, read, anchors, reading)
-        if any(one is not None and one.status != Status.NONE for one in decisions):
-            steps = steps.with_results(results_of(decisions, anchors.shape, config.result_digits or 0, ids.device))
-    if thread.observers or (call.is_logged and (reading is not None or read is not None)):
-        call.event = Step(anchors, reading, steps.results, decisions, first, ids)
-        for observer in thread.observers:
-            observer(call.event)
+    if texts is not None:
+        decisions = decisions_of(adapter, context.kept, texts, anchors, reading)
+        result = results_of(decisions, anchors.shape, config.result_digits or 0, anchors.device)
+    else:
+        result = calculate_step(config, reading.choose(), context.legible)
+    call.event = Step(anchors, reading, result, decisions, context.first, context.ids)
+    for observer in thread.observers:
+        observer(call.event)
     if call.targets is not None:
-        correct, call.report = supervise(config, call.targets, reading, steps.results, anchors)
+        correct, call.report = supervise(call.targets, reading, result, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
-        steps = steps.with_results(correct) if forced else steps
-    return reading, steps, reading is not None or any(one and one.status == Status.OK for one in decisions)
-
-
-def _calculated(
-    config: IGCConfig,
-    state: TextState,
-    steps: Steps,
-    reading: Reading | Pointing,
-    context: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-) -> Steps:
-    """The steps [B, A] with the results of a network that decides alone, for which `calculate_step` calculates.
-
-    Args:
-        config: the adapter's config.
-        state: the state of the text.
-        steps: silent ones.
-        reading: the distributions.
-        context: the ids [B, n], and the indices [B, A] of the last and the first of them that each step reads.
-    """
-    ids, at, begin = context
-    legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
-    rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
-    ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
-    return steps.with_results(calculate_step(config, reading.choose(), legible))._replace(ranks=ranks)
+        result = correct if forced else result
+    speaks = reading is not None or any(one and one.status == Status.OK for one in decisions)
+    return reading, Steps(anchors, kinds, *result), speaks
 
 
 def decisions_of(
-    config: IGCConfig,
-    reader: Any,
-    kept: Any,
-    texts: StepTexts,
-    anchors: torch.Tensor,
-    reading: Any = None,
+    adapter: Adapter, kept: torch.Tensor | None, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
 ) -> tuple[Decision | None, ...]:
     """What is decided of B * A steps, None for one without an anchor.
 
-    Args:
-        config: the adapter's config.
-        reader: its input mapping.
-        kept: [B, n, d] features, or what is indexed so.
-        texts: the texts of the steps.
-        anchors: [B, A] int64.
-        reading: of all steps; None: the network reads those that their texts do not decide.
+    Without a `reading` of all steps the network reads those that their `texts` do not decide, from the features `kept`
+    [B, n, d]. If these are None, it asks for nothing.
     """
+
+    config = adapter.config
 
     def read(steps: list[int]) -> Any:
         if reading is not None:
             return reading.summary().flatten(0, 1)[steps].tolist()
-        some = reader(kept, None, anchors, None, None, texts=texts, steps=steps)
+        if kept is None:
+            return [NOTHING_ASKED] * len(steps)
+        some = adapter.reader(kept, None, anchors, None, None, texts=texts, steps=steps)
         return some.cooled(config.temperature).summary().tolist()
 
     return decided(Limits.of(config), config.confidence, texts, read)
@@ -217,34 +225,16 @@ def _longest(adapter: Adapter, state: TextState, anchors: torch.Tensor, since: t
     """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
     context = adapter.config.reading_context
     whole = context == ROW or (isinstance(context, str) and not adapter.rules.sequences)
-    if whole or state.embedded or state.length <= SHORT:
+    if whole or state.length <= SHORT:
         return state.length
     return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
 
 
-def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
-    """Whether a step reads past tokens that the adapter has not seen, [B, A] bool. For the hidden interface: the token
-    interface counts unseen text as a number.
-
-    Args:
-        ids: [B, n] int64.
-        anchors, since: [B, A] int64, indices of the last and the first token that each step reads; -1 for no anchor.
-    """
-    unseen = F.pad((ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
-    return unseen.gather(1, anchors.clamp(min=-1) + 1) > unseen.gather(1, since)
-
-
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:
-    """Exact arithmetic on the chosen operands, for [B, A] steps at once.
+    """Exact arithmetic on the chosen operands of D + 1 digits, for [B, A] steps at once: integers of R digits.
 
-    Args:
-        config: the adapter's config.
-        choice: operands and operator, with D + 1 digits per operand.
-        legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
-
-    Returns:
-        The results with R digits, all of them integers. Where the status is not `OK`, all digits are PAD and the sign
-        is 0.
+    `legible` [B, A] bool is False where there is no anchor, or where the text before it is not known. Where the status
+    is not `OK`, all digits are PAD and the sign is 0.
     """
     assert config.result_digits is not None
     result = calculate(
@@ -266,27 +256,13 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
 
 
 def supervise(
-    config: IGCConfig,
-    targets: Targets,
-    reading: Reading | Pointing,
-    result: Result,
-    anchors: torch.Tensor,
+    targets: Targets, reading: Reading | Pointing, result: Result, anchors: torch.Tensor
 ) -> tuple[Result, Fields]:
-    """Compares the readings with the ground truth.
-
-    Args:
-        config: the adapter's config.
-        targets: ground truth of each anchor.
-        reading: the distributions.
-        result: the calculator's results.
-        anchors: [B, A] int64, -1 for none.
+    """Compares the readings and results at `anchors` [B, A] with the ground truth.
 
     Returns:
         The correct results where the step is supervised and the calculator's elsewhere, for teacher forcing; and the
         loss and metrics.
-
-    Raises:
-        ValueError: if a target has another shape than the tensor it is compared with.
     """
     targets, choice = Targets(*(t.to(anchors.device) for t in targets)), reading.choose()
     pairs = targets  # more operands than two are compared with marks, which have their own shape

@@ -10,6 +10,7 @@ Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,9 @@ from torch import nn
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
+from ..numbers.digits import PAD
+from ..text.results.row import Row
+from ..text.results.spelling import Progress, Style, Written
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
 from .anchors import Rules
@@ -27,9 +31,28 @@ from .state.text_state import Steps, TextState
 from .steps import Writing
 
 
-__all__ = ["Told", "embed", "first_to_write", "relative_size", "told_of", "write"]
+__all__ = ["Told", "begun", "embed", "first_to_write", "progress_of", "relative_size", "told_of", "write"]
 
-NO_POSITION = 2**62  # greater than every position
+
+def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
+    """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
+    facts = [[[at] for at in places] for places in steps.anchors.tolist()]
+    if speaks:
+        integers = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
+        facts = torch.cat([integers, steps.digits], -1).tolist()
+    found = []
+    for row, known in zip(rows, facts, strict=True):
+        made = ((at, progress_of(style, at, *result) if result else None) for at, *result in known if at >= 0)
+        found.append(row.begun(made))
+    return tuple(found)
+
+
+def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
+    """The progress of a step at its anchor; None if it has no result that can be written."""
+    if status != Status.OK:
+        return None
+    result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
+    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.table) else None
 
 
 class Told(NamedTuple):
@@ -49,20 +72,13 @@ class Told(NamedTuple):
 def told_of(
     adapter: Adapter, state: TextState, new: int, known: list[list[int]] | None = None
 ) -> tuple[TextState, Told]:
-    """What is written at the last `new` tokens, and the state that knows it.
-
-    Args:
-        adapter: the adapter.
-        state: the state of the text with these tokens.
-        new: T'.
-        known: their ids, if the host has them already.
-    """
+    """What is written at the last T' `new` tokens, whose ids may be `known`, and the state that knows it."""
     if adapter.config.interface == "hidden":
-        return _governed(adapter.config, state, new)
+        return state, _governed(adapter.config, state, new)
     state, rows = state.continued(state.length - new, known)
     flat = [one for row in rows for one in row]
     facts = [(0, 0, 0) if one is None else (one.token, int(one.state), 1) for one in flat]
-    token, spelled, active = torch.tensor(facts).view(len(rows), new, 3).to(state.real.device).unbind(-1)
+    token, spelled, active = torch.tensor(facts).view(len(rows), new, 3).to(state.ids.device).unbind(-1)
     return state, Told(active.bool(), (embed(adapter.embeddings, token), spelled), not any(flat))
 
 
@@ -79,20 +95,15 @@ def write(
     call: Call,
     reading: Reading | Pointing | None = None,
 ) -> torch.Tensor:
-    """Adds the update to the positions that a step with status `OK` governs.
-
-    What ends a turn also ends the writing: the texts of later turns are the base model's.
+    """The hidden states h [B, T, H] with updates where these are told; only the last T' are computed.
 
     Args:
         adapter: the adapter.
         h: [B, T, H].
-        told: what is written at the last T' positions; the others are not computed.
+        told: what is written at the last T' positions.
         start: position of the first of the T in the text.
         call: receives the mean gate if it has a report.
         reading: the reading of this call's steps, or None.
-
-    Returns:
-        h with updates [B, T, H].
     """
     active, skipped = told.active, h.shape[1] - told.active.shape[1]
     before, h = h[:, :skipped], h[:, skipped:]
@@ -100,7 +111,8 @@ def write(
     if reading is not None and torch.is_grad_enabled():
         # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
         # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
-        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
+        logits = [x for x in reading if torch.is_tensor(x) and x.is_floating_point()]
+        zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in logits]).sum(0)  # [B]
         update = update + zero[:, None, None]
     for observer in thread.observers:
         seen = (active, gate, relative_size(update, h))
@@ -114,42 +126,36 @@ def write(
     return torch.cat([before, written], 1) if skipped else written
 
 
-def _governed(config: IGCConfig, state: TextState, new: int) -> tuple[TextState, Told]:
+def _governed(config: IGCConfig, state: TextState, new: int) -> Told:
     """`told_of` for the hidden interface: digits are written wherever a step with a result governs, to the end of the
-    turn, which the state remembers."""
-    steps = state.steps
-    position = torch.arange(state.length - new, state.length, device=state.real.device)[:, None]  # [T, 1]
+    turn."""
+    steps, ids = state.steps, state.recent(state.length)[0]  # [B, L]
+    position = torch.arange(state.length - new, state.length, device=ids.device)[:, None]  # [T, 1]
     at = steps.anchors[:, None]  # [B, 1, A]
     anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T], the governing anchor and its index
-    ok = steps.status.gather(1, step) == Status.OK
-    ids = state.recent(new)[0]
+
+    def since_anchor(which: torch.Tensor) -> torch.Tensor:
+        """How many of some tokens [B, L] are after the governing anchor, up to each position [B, T]."""
+        count = which.cumsum(1)
+        return count[:, -new:] - count.gather(1, anchor.clamp(min=0))
+
     ends = torch.zeros_like(ids, dtype=torch.bool)
     for token in config.anchors.get("ends", ()):
         ends |= ids == token
-    ends &= (position[:, 0] > anchor) & (anchor >= 0)  # [B, T]
-    governed = step[..., None] == torch.arange(at.shape[2], device=ids.device)  # [B, T, A]
-    first = torch.where(ends[..., None] & governed, position, NO_POSITION).amin(1)  # [B, A]
-    ended_at = torch.where((steps.ended_at < 0) & (first < NO_POSITION), first, steps.ended_at)
-    ended = ended_at.gather(1, step)
-    active = (anchor >= 0) & ok & ~((ended >= 0) & (position[:, 0] >= ended))
-    real = (ids != PADDING).cumsum(1)
-    rank = state.real[:, None] - real[:, -1:] + real  # offsets count real tokens, so padding changes nothing
-    offset = rank - steps.ranks.gather(1, step)
+    active = (anchor >= 0) & (steps.status.gather(1, step) == Status.OK) & (since_anchor(ends) == 0)
+    offset = since_anchor(ids != PADDING)
     digits, signs = steps.digits, steps.signs
     if new == 1:  # so that the form of the arguments stays the same in a compiled graph, whatever the number of steps
         digits, signs = digits[torch.arange(len(step)), step[:, 0]][:, None], signs.gather(1, step)
         step = torch.zeros_like(step)
-    told = Told(active, (digits, signs, step, offset))
-    return state.changed(steps=steps._replace(ended_at=ended_at)), told
+    return Told(active, (digits, signs, step, offset))
 
 
 def embed(table: nn.Module, ids: torch.Tensor) -> torch.Tensor:
-    """The base model's token embeddings [B, T, embedding width] of ids [B, T], without gradient; -1 counts as 0.
-
-    The embedding module is called instead of indexing its `.weight`, so that offloaded, quantized and adapted
-    embeddings work.
-    """
-    device = next(table.parameters()).device  # may differ from the decoder layer's device
+    """The base model's token embeddings [B, T, embedding width] of ids [B, T], without gradient; -1 counts as 0."""
+    # The module is called instead of indexing its `.weight`, so that offloaded, quantized and adapted ones work. Its
+    # device may differ from the decoder layer's.
+    device = next(table.parameters()).device
     with torch.no_grad():
         return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
 
@@ -157,21 +163,13 @@ def embed(table: nn.Module, ids: torch.Tensor) -> torch.Tensor:
 def first_to_write(config: IGCConfig, call: Call, steps: Steps) -> int | None:
     """Lower bound of the positions that the steps of a call may write; None if there are none.
 
-    It lets the writing skip positions. It is 0 (compute everything) in training, where weights must get a gradient
-    even if nothing is written, and with targets, where all processes of a sharded model
-    must run the output mapping to gather its weights. Otherwise it costs a synchronization, once per anchor.
-
-    Args:
-        config: the adapter's config.
-        call: the forward pass.
-        steps: its steps.
+    It is 0 (compute everything) in training, where weights must get a gradient even if nothing is written, and with
+    targets, where all processes of a sharded model must run the output mapping to gather its weights. Otherwise it
+    costs a synchronization, once per anchor.
     """
     if torch.is_grad_enabled() or call.targets is not None:
         return 0
-    anchors = steps.anchors
-    writes = (anchors >= 0) & (steps.status == int(Status.OK))
-    first = int(torch.where(writes, anchors, NO_POSITION).min()) if anchors.numel() else NO_POSITION
-    if first == NO_POSITION:
-        return None
+    writing = steps.anchors[(steps.anchors >= 0) & (steps.status == int(Status.OK))].tolist()
     # A plain pass computes all positions, with and without targets: slicing would change the last bits.
-    return first if call.generation is not None or Rules.of(config).sequences else 0
+    plain = call.generation is None and not Rules.of(config).sequences
+    return min([0] if plain else writing) if writing else None

@@ -45,7 +45,7 @@ def run(tmp_path, monkeypatch):
 
 
 def test_adapter_on_sets_counts_every_set_that_it_is_asked_for(run):
-    names = ["eighth_plain_requests", "like_math_401", "look_alikes", "three_numbers", "suite_silent"]
+    names = ["eighth_plain_requests", "like_math_401", "look_alikes", "three_numbers", "suite_unsupported"]
     found = run(adapter_on_sets, "--base", "tiny", "--adapters", "tiny", "--sets", *names, "-n", 10)
     sets = found["runs"]["0"]["sets"]
     assert list(sets) == names

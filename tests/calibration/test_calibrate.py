@@ -6,6 +6,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig
+from traced import batch_of
 
 from peft_igc import tiny_base, tiny_igc
 from peft_igc.calibration.calibrate import (
@@ -48,31 +49,15 @@ def reading(chance, result="12", by_rule=False):
 
 def test_results_are_those_of_whole_passes(random_model):
     model, tokenizer = random_model
-    texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "Hello!"]
+    texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "1.25 + 3.5 =", "Hello!"]
     found = read_results(model, tokenizer, texts, batch_size=4)
     seen = []
     for text in texts:
-        chat = tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, return_tensors="pt", return_dict=True
-        )
         with observing(lambda one: seen.append(one) if isinstance(one, Step) else None), torch.no_grad():
-            model(**chat)
+            model(**batch_of(tokenizer, [text]))
     assert [int(one.result.status[0, -1]) == 0 for one in seen] == [result is not None for result in found]
     assert [one.result for one in read_prompts(model, tokenizer, texts, batch_size=4)] == found
-    assert any(found)
-
-
-def test_decimals_are_read_with_their_point():
-    base, tokenizer = tiny_base()
-    sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2}
-    config = RandomConfig.from_tokenizer(tokenizer, **sizes)
-    model = get_peft_model(base, config).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("operator.bias"):
-                parameter[:-1] += 50.0
-    (found,) = read_prompts(model, tokenizer, ["1.25 + 3.5 ="])
-    assert (found.result, read_results(model, tokenizer, ["1.25 + 3.5 ="])) == ("4.75", ["4.75"])
+    assert found[-2] == "4.75"
 
 
 def test_no_layer_after_the_calculators_runs(random_model):
@@ -174,12 +159,8 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
         config.temperature, config.confidence = temperature, 0.0
         for prompt, known in zip(prompts, chances, strict=True):
             steps = []
-            message = [{"role": "user", "content": prompt}]
-            inputs = tokenizer.apply_chat_template(
-                message, add_generation_prompt=True, return_tensors="pt", return_dict=True
-            )
             with observing(steps.append):
-                model(**inputs)
+                model(**batch_of(tokenizer, [prompt]))
             step = next(seen for seen in steps if isinstance(seen, Step))
             asked, sure, _ = (x[0, -1].item() for x in step.reading.chances())
             found = certainty(asked, sure, stated=step.decision(0, 0).stated, ruled=False)

@@ -1,13 +1,10 @@
 """Promises of `dataset`: rows are kept exactly, and what a dataset does not teach is named."""
 
-import itertools
-
 import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import COLUMNS, check_columns
-from peft_igc.data.dataset import similar_columns, summarize, to_dataset, to_iterable_dataset
+from peft_igc.data.dataset import similar_columns, summarize, to_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.text.values import Limits
 
@@ -60,12 +57,6 @@ def test_rows_of_different_formats_are_refused():
         to_dataset([])
     with pytest.raises(ValueError, match="The type of the column `weight` is not known: known are prompt, completion"):
         to_dataset([{**plain, "weight": 1.0}])
-
-
-def test_a_streaming_dataset_gives_the_rows_of_the_stream():
-    rows = ArithmeticRows(exclude=bigbench_test_set(5))
-    assert list(to_iterable_dataset(rows, 50)) == rows.take(50)
-    assert list(itertools.islice(to_iterable_dataset(rows), 60)) == rows.take(60)
 
 
 # ---- labels counted ----

@@ -93,6 +93,10 @@ def test_functions_have_rows_that_can_be_read_and_equal_seeds_give_equal_rows():
 
 
 def test_a_user_s_phrasings_make_rows(monkeypatch):
+    function = operations.Function(lambda all_of_them: sum(all_of_them), 2, 9, phrasings=("join {list}",))
+    monkeypatch.setitem(operations.FUNCTIONS, "join", function)
+    (row,) = islice(function_rows(0, ["join"], none=0.0), 1)
+    assert text_of(row) == "join {}, {} and {}".format(*row["igc_operands"])
     function = operations.Function(lambda two: two[0] + two[1], 2, 2, phrasings=("join {a} with {b}",))
     monkeypatch.setitem(operations.FUNCTIONS, "join", function)
     (row,) = islice(function_rows(0, ["join"], none=0.0), 1)

@@ -18,7 +18,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def known(tmp_path_factory, tokenizer):
     folder = with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
-    return Known(load(load_config(str(folder)), 192))
+    return Known(load(load_config(str(folder)), 192), reads=False)
 
 
 TEXTS = [

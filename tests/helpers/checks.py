@@ -7,7 +7,7 @@ write moves the logits, so that a mix-up of rows, anchors or steps shows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import VOCABULARY, small_config, tiny_model
 from tiny_vocabulary import TABLE
+from transformers import LogitsProcessor
 
 from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.mappings.readings import NEVER, Pointing
@@ -41,6 +42,17 @@ class Calculation(NamedTuple):
     digits: tuple[int, ...]
     sign: int
     status: int
+
+
+class Meanwhile(LogitsProcessor):
+    """Runs a function of the tokens so far after every pass of a `generate`."""
+
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        self.function, self.results = function, []  # type: ignore[var-annotated]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.results.append(self.function(input_ids))
+        return scores
 
 
 def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel:
@@ -267,39 +279,10 @@ def generated(model: torch.nn.Module, *, new: int = 5, **more: Any) -> Any:
 
 
 def assert_as_scored(model: torch.nn.Module, out: Any, rows: list[torch.Tensor], anchors: list[list[int]]) -> None:
-    """Each generated sequence has the logits, and left the steps, that a pass over its own text alone gives.
-
-    Args:
-        model: that generated.
-        out: of `generated`; several sequences per row, beams and left padding may be among it.
-        rows: the prompts, one-dimensional, without padding; anchors: positions in them.
-    """
-    beams = getattr(out, "beam_indices", None)
-    repeats = out.sequences.shape[0] // len(rows)
-    for i, sequence in enumerate(out.sequences):
-        row = rows[i // repeats]
-        new = len(out.logits)
-        text = torch.cat([row, sequence[-new:]])[None]
-        at = torch.tensor([anchors[i // repeats]])
-        wanted = scored(model, text, at)[0, len(row) - 1 : -1]
-        got = out.stacked[i] if beams is None else out.stacked[beams[i, :new], torch.arange(new)]
-        close(got, wanted)
-        assert_steps(model, out.past_key_values, i, text, at) if beams is None else None
-
-
-def assert_steps(model: torch.nn.Module, cache: Any, i: int, text: torch.Tensor, anchors: torch.Tensor) -> None:
-    """Row `i` of a cache holds exactly the steps of a pass over `text` [1, L], none of them a tie."""
-    if cache is None:
-        return
-    step = steps_of(model, text, anchors)
-    assert margin(step) > MARGIN
-    result = step.result
-    wanted = [
-        Calculation(p, tuple(d for d in digits.tolist() if d != PAD), int(sign), int(status))
-        for p, digits, sign, status in zip(anchors[0].tolist(), *(t[0] for t in result[:3]), strict=True)
-        if p >= 0
-    ]
-    assert calculations(state_of(cache))[i] == sorted(wanted)
+    """Each generated sequence has the logits that a pass over its own text alone gives, with anchors in its prompt."""
+    for row, at, sequence, got in zip(rows, anchors, out.sequences, out.stacked, strict=True):
+        text = torch.cat([row, sequence[-len(out.logits) :]])[None]
+        close(got, scored(model, text, torch.tensor([at]))[0, len(row) - 1 : -1])
 
 
 def targets(*rows: Any, num_digits: int = 4, result_digits: int = 4) -> dict[str, torch.Tensor]:

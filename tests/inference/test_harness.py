@@ -20,6 +20,7 @@ from tiny_models import small_config, tiny_model
 
 from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
+from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.evaluation import generate_answers
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
@@ -117,7 +118,7 @@ def test_a_likelihood_with_the_end_token_is_greedy_exactly_where_the_generated_a
     items += [item | {"target": item["target"][:-1]} for item in items] + [items[0] | {"target": "7"}]
     end = tokenizer.eos_token_id
     targets = tokenizer([item["target"] for item in items], add_special_tokens=False)["input_ids"]
-    contexts = [ids(tokenizer, item["prompt"]) for item in items]
+    contexts = prompt_tokens(tokenizer, [item["prompt"] for item in items], False)
     requests = [(None, context, [*target, end]) for context, target in zip(contexts, targets, strict=True)]
     greedy = [hit for _, hit in made(harness, model, tokenizer)._loglikelihood_tokens(requests)]
     answers = generate_answers(model, tokenizer, [item["prompt"] for item in items])
@@ -125,16 +126,10 @@ def test_a_likelihood_with_the_end_token_is_greedy_exactly_where_the_generated_a
     assert greedy == [True] * 6 + [False] * 7
 
 
-def ids(tokenizer, prompt):
-    """A prompt as tokens, as `evaluation` passes them to the model."""
-    chat = [{"role": "user", "content": prompt}]
-    return tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"]
-
-
 def test_greedy_decoding_takes_no_penalty_from_the_checkpoint(harness):
     model, tokenizer = tiny_igc()
     model.generation_config.repetition_penalty = 3.0  # 111 * 1001 is 111111: the second 111 would be punished
-    context = torch.tensor([ids(tokenizer, "What is 111 times 1001?")])
+    context = torch.tensor(prompt_tokens(tokenizer, ["What is 111 times 1001?"], False))
     lm = made(harness, model, tokenizer)
     out = lm._model_generate(context, context.shape[1] + 4, [], attention_mask=torch.ones_like(context))
     assert tokenizer.decode(out[0, context.shape[1] :], skip_special_tokens=True) == "111111"

@@ -12,11 +12,13 @@ import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
 from safetensors.torch import load_file, save_file
+from traced import batch_of
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
+from peft_igc.tuner.saving.conversion import convert
 
 
 FOLDER = Path(__file__).parents[1] / "assets" / "adapters_0.1"
@@ -77,10 +79,7 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
         assert config.token_table.numbers.keys() == {int(token) for token in table["digits"]}
     base, tokenizer = tiny_base()
     model = load_adapter(base, old[interface])
-    chats = [[{"role": "user", "content": prompt}] for prompt in json.loads((FOLDER / "prompts.json").read_text())]
-    batch = tokenizer.apply_chat_template(
-        chats, add_generation_prompt=True, return_tensors="pt", return_dict=True, padding=True
-    )
+    batch = batch_of(tokenizer, json.loads((FOLDER / "prompts.json").read_text()))
     with torch.no_grad():
         made = model.generate(**batch, max_new_tokens=NEW, do_sample=False)
         assert torch.equal(made, recorded[f"{interface}.ids"])
@@ -101,15 +100,15 @@ def test_an_adapter_with_fewer_distances_is_refused_with_the_command_that_gives_
     weights, config = load_file(old["hidden"] / WEIGHTS), (old["hidden"] / CONFIG).read_bytes()
     fewer = {key: value[:9].clone() if key.endswith("distance.weight") else value for key, value in weights.items()}
     save_file(fewer, changed(old["hidden"], max_distance=9) / WEIGHTS)
-    with pytest.raises(ValueError, match="has `max_distance=9`, and this version .* has 256. Run `peft-igc convert"):
+    with pytest.raises(ValueError, match="has the field `max_distance=9` of an earlier.* Run `peft-igc convert"):
         load_adapter(tiny_base()[0], old["hidden"])
     assert main(["convert", str(old["hidden"])]) == 0
     assert (old["hidden"] / CONFIG).read_bytes() == config
     assert {key: value.shape for key, value in load_file(old["hidden"] / WEIGHTS).items()} == {
         key: value.shape for key, value in weights.items()
     }
-    with pytest.raises(ValueError, match="has `max_distance=300`"):
-        load_adapter(tiny_base()[0], changed(old["hidden"], max_distance=300))
+    with pytest.raises(ValueError, match="has `max_distance=300`, which is no longer implemented"):
+        convert(changed(old["hidden"], max_distance=300), None)
 
 
 def test_a_conversion_makes_safetensors_of_a_pickle_and_is_done_again_after_an_interrupt(old):
@@ -154,6 +153,26 @@ def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
     assert all(torch.equal(value, shipped[key]) for key, value in made.items())
 
 
+def test_fields_of_earlier_versions_mean_what_they_did(tmp_path):
+    folder, tokenizer = as_format_2(tmp_path / "old"), tiny_base()[1]
+    saved, weights = ((folder / name).read_bytes() for name in (CONFIG, WEIGHTS))
+    rules = {"anchor_token_ids": [[5]], "inline_token_ids": None, "end_token_ids": [2]}
+    for before, after in [
+        ({"division": "floor", "rounding": "refuse", "decimal_places": None, "decimals": True}, {"rounding": "floor"}),
+        ({"division": "exact", "rounding": "half_even", "decimal_places": 2}, {"rounding": "half_even:2"}),
+        ({"anchor": "tokens", **rules}, {"anchors": {"turns": [[5]], "ends": [2]}}),
+        ({"anchor": "prompt_end", **rules}, {"anchors": {"turns": [[5]], "ends": [2], "prompt_end": True}}),
+        ({"trained_beside": ["low_rank"], "shortcut": None}, {"trained_with": ["low_rank"]}),
+    ]:
+        (folder / CONFIG).write_bytes(saved)
+        (folder / WEIGHTS).write_bytes(weights)
+        assert convert(changed(folder, **before), tokenizer)
+        assert json.loads((folder / CONFIG).read_text()).items() >= after.items()
+    (folder / CONFIG).write_bytes(saved)
+    with pytest.raises(ValueError, match="has `decimals=False`, which is no longer implemented"):
+        convert(changed(folder, decimals=False), tokenizer)
+
+
 def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
     folder = Path(shutil.copytree(TINY_ADAPTER_FOLDER, tmp_path / "tiny"))
     weights = load_file(folder / WEIGHTS)
@@ -161,7 +180,7 @@ def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
     head = {f"{place}.igc_input_mapping.unrelated_head.{name}": torch.zeros(1) for name in ("weight", "bias")}
     save_file(weights | head, folder / WEIGHTS)
     changed(folder, excuse_confidence=0.9, stated_odds=20.0)
-    with pytest.raises(ValueError, match=r"`excuse_confidence=0.9`.* Run `peft-igc convert DIR`, which removes them"):
+    with pytest.raises(ValueError, match=r"`excuse_confidence=0.9` of an earlier version.* Run `peft-igc convert"):
         load_adapter(tiny_base()[0], folder)
     assert main(["convert", str(folder)]) == 0
     assert load_file(folder / WEIGHTS).keys() == weights.keys()
@@ -179,6 +198,7 @@ def test_what_cannot_be_converted_is_refused_and_left_as_it_is(old, capsys):
         ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
         ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented. Use the version"),
         ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
+        ({"shortcut": "only"}, ["tiny"], "has `shortcut='only'`, which is no longer implemented"),
         ({"reading_dropout": 0.1}, ["tiny"], "has `reading_dropout=0.1`, which is no longer implemented"),
         ({"format_version": 4}, ["tiny"], "has the format 4. Upgrade peft-igc"),
         ({"format_version": "2"}, ["tiny"], "has the format '2'"),

@@ -3,19 +3,22 @@
 Try it: `pytest tests/mappings/test_decisions.py`
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from peft_igc import tiny_igc
 from peft_igc.calibration.calibrate import read_results
 from peft_igc.mappings.decisions import certainty, decided
-from peft_igc.mappings.places import StepTexts
-from peft_igc.mappings.readings import SCALE
+from peft_igc.mappings.places import StepTexts, place_tensors
+from peft_igc.mappings.readings import SCALE, Mark
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.places import places_of
 from peft_igc.text.values import Limits
+from peft_igc.tuner.adapter import make_mappings
 
 
 GOLDEN = Path(__file__).parents[1] / "text" / "golden.jsonl"
@@ -28,7 +31,7 @@ def shipped():
     return model, tokenizer, model.peft_config["default"]
 
 
-def texts_of(shipped, text, chat=True):
+def texts_of(shipped, text, chat=True, most=512):
     """One step at the end of a text, on the host."""
     _, tokenizer, config = shipped
     if chat:
@@ -37,18 +40,22 @@ def texts_of(shipped, text, chat=True):
     else:
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     last = len(ids) - 1
-    return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, 512)], 0)
+    return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, most)], 0)
 
 
-def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False):
-    """What becomes of a text where the network, if it is asked, reads its first and its last number."""
+def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False, marked=None, most=512):
+    """What becomes of a text where the network, if it is asked, points at the first and the last of some of its
+    numbers, and marks these."""
     config = shipped[2]
-    texts = texts_of(shipped, text, chat)
+    texts = texts_of(shipped, text, chat, most)
 
     def read(steps):
-        runs = list(texts.places[0].numbers.values())
-        at = [runs[0].first, runs[-1].first][:: -1 if swapped else 1]
-        return [[config.operations.index(operation), asked, sure, *at, 0, 0]]
+        (places,) = texts.places
+        known = [at for at, run in places.numbers.items() if run.digits is not None]
+        chosen = known if marked is None else [known[one] for one in marked]
+        pair = [places.at[chosen[0]], places.at[chosen[-1]]][:: -1 if swapped else 1]
+        marks = [at * len(Mark) + (Mark.OPERAND if one in chosen else 0) for one, at in enumerate(places.at)]
+        return [[config.operations.index(operation), asked, sure, *pair, 0, 0, *marks]]
 
     return decided(Limits.of(config), config.confidence, texts, read)[0]
 
@@ -114,6 +121,70 @@ def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_abou
     assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
 
 
+# ------------------------------------------------------------------------------------------ functions
+RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
+
+
+@pytest.fixture(scope="module")
+def many(shipped):
+    """The same with more operations."""
+    operations = ["+", "-", "*", "/", "sum", "mean", "square", "percent"]
+    return *shipped[:2], dataclasses.replace(shipped[2], operations=operations, vocabulary=shipped[2].vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "marked", "value"),
+    [
+        (RECEIPT, "sum", None, "7.75"),
+        (RECEIPT, "sum", [0, 2], "5.5"),
+        (RECEIPT, "mean", [0, 1], "1.875"),
+        ("the 3 of us paid 5, 5 and 8 in all", "sum", [1, 2, 3], "18"),
+        ("12 squared, please", "square", None, "144"),
+        ("15% of 80", "percent", [1, 0], "12"),
+        ("What is 12 plus 30?", "+", None, "42"),
+    ],
+)
+def test_a_function_of_the_numbers_that_are_read_is_calculated(many, text, operation, marked, value):
+    found = decision(many, text, operation, marked=marked)
+    assert found.status is Status.OK
+    assert found.found.text == value
+
+
+def test_a_set_whose_first_places_are_not_read_is_refused(many):
+    assert decision(many, RECEIPT, "sum").status is Status.OK
+    assert decision(many, RECEIPT, "sum", most=12).silence == "too_long"
+
+
+def test_one_number_is_enough_for_some_operations_only(many):
+    text = "the square of 12, please"
+    assert decision(many, text, "square").status is Status.OK
+    config = dataclasses.replace(many[2], operations=["+", "sum"], vocabulary=many[2].vocabulary)
+    assert decision((*many[:2], config), text, "sum").silence == "few_numbers"
+
+
+def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):
+    model, _, config = many
+    assert not [name for name in model.state_dict() if "set_" in name]
+    reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
+    assert [name for name, _ in reader.named_parameters() if "set_" in name]
+
+
+def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
+    texts = texts_of(many, "no | price\n1 | 40 | 7\n2 | 50\nall?")
+    (places,) = texts.places
+    found = {run.digits: divmod(places.columns[at], 4) for at, run in places.numbers.items()}
+    assert found == {"1": (0, 2), "40": (1, 1), "7": (2, 0), "2": (0, 1), "50": (1, 0)}
+    model, _, config = many
+    reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
+    torch.nn.init.normal_(reader.set_columns.weight)
+    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, device="cpu")
+    kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
+    with torch.no_grad():
+        first, second = (reader._point(kept, one) for one in (fields, fields._replace(columns=fields.columns * 0)))
+    assert not torch.equal(first.marks, second.marks)
+
+
+# ------------------------------------------------------------------------------------------ golden texts
 def lines():
     """The texts of the golden file that are refused with the default limits, with their reasons."""
     read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]

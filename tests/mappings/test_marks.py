@@ -1,22 +1,15 @@
-"""Operations of one number and of many: marks, their probability, their loss, and what is decided.
+"""Operations of one number and of many: marks, their probability and their loss.
 
 Try it: `pytest tests/mappings/test_marks.py`
 """
 
-import dataclasses
-
 import pytest
 import torch
 
-from peft_igc import tiny_igc
 from peft_igc.data.columns import check_columns, encode_steps
-from peft_igc.mappings.decisions import decided
-from peft_igc.mappings.places import StepTexts, place_tensors
-from peft_igc.mappings.readings import IGNORE, NEVER, SCALE, Mark, Pointing, Targets, concatenate, reading_loss
-from peft_igc.numbers.calculator import Status
+from peft_igc.mappings.readings import IGNORE, NEVER, Pointing, Targets, concatenate, reading_loss
 from peft_igc.numbers.digits import classes
 from peft_igc.text.values import Limits
-from peft_igc.tuner.adapter import make_mappings
 
 
 OPERATIONS = ["+", "-", "*", "/", "sum", "mean", "square", "percent"]
@@ -107,113 +100,3 @@ def test_groups_of_contexts_with_marks_are_joined():
     assert joined.cooled(2.0).chances()[1][0].item() == pytest.approx(joined.cooled(2.0).chances()[1][1].item())
     read = [[one for one in row[7:] if one >= 0 and one % 3] for row in joined.summary().tolist()]
     assert read == [[0 * 3 + 1, 1 * 3 + 1], [1 * 3 + 1, 2 * 3 + 1]]
-
-
-@pytest.fixture(scope="module")
-def many():
-    """The config of the shipped adapter with more operations, its tokenizer, and a mapping with random weights."""
-    model, tokenizer = tiny_igc()
-    shipped = model.peft_config["default"]
-    config = dataclasses.replace(shipped, operations=OPERATIONS, vocabulary=shipped.vocabulary)
-    torch.manual_seed(0)
-    reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
-    return config, tokenizer, reader.eval()
-
-
-def texts_of(many, text, since=0, most=512):
-    """One step at the end of a request."""
-    config, tokenizer, _ = many
-    message = [{"role": "user", "content": text}]
-    ids = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=True)["input_ids"]
-    row, anchor = torch.tensor([ids]), torch.tensor([[len(ids) - 1]])
-    return StepTexts.of(config.token_table, most, row, anchor, torch.tensor([[since]]))
-
-
-def decision(many, text, operation, marked=None, most=512):
-    """What becomes of a request where the network marks some of its numbers, or all."""
-    config, texts = many[0], texts_of(many, text, most=most)
-
-    def read(steps):
-        places = texts.places[0]
-        numbers = [at for at, run in places.numbers.items() if run.digits is not None]
-        chosen = numbers if marked is None else [numbers[one] for one in marked]
-        marks = [place * 3 + (Mark.OPERAND if at in chosen else Mark.NO_OPERAND) for at, place in enumerate(places.at)]
-        pair = [places.at[one] for one in (chosen[0], chosen[-1])]
-        return [[OPERATIONS.index(operation), SCALE, SCALE, *pair, 0, 0, *marks]]
-
-    return decided(Limits.of(config), config.confidence, texts, read)[0]
-
-
-RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
-
-
-@pytest.mark.parametrize(
-    ("text", "operation", "marked", "value"),
-    [
-        (RECEIPT, "sum", None, "7.75"),
-        (RECEIPT, "sum", [0, 2], "5.5"),
-        (RECEIPT, "mean", [0, 1], "1.875"),
-        ("the 3 of us paid 5, 5 and 8 in all", "sum", [1, 2, 3], "18"),
-        ("12 squared, please", "square", None, "144"),
-        ("15% of 80", "percent", [1, 0], "12"),
-        ("What is 12 plus 30?", "+", None, "42"),
-    ],
-)
-def test_a_set_of_numbers_is_calculated(many, text, operation, marked, value):
-    found = decision(many, text, operation, marked)
-    assert found.status is Status.OK
-    assert found.found.text == value
-
-
-def test_a_set_whose_first_places_are_not_read_is_refused(many):
-    assert decision(many, RECEIPT, "sum").status is Status.OK
-    assert decision(many, RECEIPT, "sum", most=12).silence == "too_long"
-
-
-def test_one_number_is_enough_for_some_operations_only(many):
-    text = "the square of 12, please"
-    assert decision(many, text, "square").status is Status.OK
-    config = dataclasses.replace(many[0], operations=["+", "sum"], vocabulary=many[0].vocabulary)
-    assert decision((config, *many[1:]), text, "sum").silence == "few_numbers"
-
-
-def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):
-    model, _ = tiny_igc()
-    assert not [name for name in model.state_dict() if "set_" in name]
-    assert [name for name, _ in many[2].named_parameters() if "set_" in name]
-
-
-def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
-    texts = texts_of(many, "no | price\n1 | 40 | 7\n2 | 50\nall?")
-    (places,) = texts.places
-    found = {run.digits: divmod(places.columns[at], 4) for at, run in places.numbers.items()}
-    assert found == {"1": (0, 2), "40": (1, 1), "7": (2, 0), "2": (0, 1), "50": (1, 0)}
-    (fields,) = place_tensors(texts, WIDTH, steps=[0], one_group=True, device="cpu")
-    torch.nn.init.normal_(many[2].set_columns.weight)
-    kept = torch.zeros(1, len(texts.rows[0]), many[2].compression.weight.shape[0])
-    with torch.no_grad():
-        first, second = (many[2]._point(kept, one) for one in (fields, fields._replace(columns=fields.columns * 0)))
-    assert not torch.equal(first.marks, second.marks)
-    torch.nn.init.zeros_(many[2].set_columns.weight)
-
-
-@pytest.mark.parametrize(
-    ("operator", "operands", "result"),
-    [
-        ("sum", ["3", "5", "8"], "16"),
-        ("sum", ["2.50", "0.5"], "3"),
-        ("mean", ["3", "4"], "3.5"),
-        ("mean", ["3", "4", "4"], "inexact"),
-        ("square", ["12"], "144"),
-        ("percent", ["80", "15"], "12"),
-    ],
-)
-def test_rows_of_functions_are_checked(operator, operands, result):
-    limits = Limits(operations=tuple(OPERATIONS))
-    row = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-    (step,) = check_columns(row, limits)
-    assert (step.result or step.status.name.lower()) == result
-    with pytest.raises(ValueError, match=rf"contradicts its operands: {operator}\(.*\) is "):
-        check_columns(row | {"igc_result": "17"}, limits)
-    with pytest.raises(ValueError, match=r"`igc_operands` must hold exactly"):
-        check_columns(row | {"igc_operands": []}, limits)

@@ -217,31 +217,6 @@ def test_only_positions_that_continue_the_result_are_written(text, states):
     assert 0 < int(changed[0, at[0, 0] :].sum()) < ids.shape[1] - int(at)
 
 
-def test_what_is_written_is_a_map_of_the_token_that_goes_on_and_of_a_vector_at_the_end():
-    model = pointing("*", 0)
-    ids, at, more = answered(model)
-    before = layer_output(model, ids, igc_anchors=at).detach()
-    ended = more.active & (more.state >= Spelled.END)
-    with torch.no_grad():
-        writer_of(model).end.neg_()
-    assert torch.equal((layer_output(model, ids, igc_anchors=at) != before).any(-1), ended)
-    with torch.no_grad():
-        writer_of(model).end.neg_()
-
-    def spoil(module, args, output):
-        """The embedding of the second group, wherever it is looked up for writing alone."""
-        asked.append(args[0])
-        return torch.where((args[0] == second)[..., None], -output, output) if len(asked) == 2 else output
-
-    second, asked = encode("8"), []
-    handle = model.get_input_embeddings().register_forward_hook(spoil)
-    got = layer_output(model, ids, igc_anchors=at)
-    handle.remove()
-    assert torch.equal((got != before).any(-1), more.active & (more.token == second))
-    assert torch.equal(asked[0], ids)
-    assert torch.equal(asked[1][more.active], more.token.clamp(min=0)[more.active])
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_embeddings_of_another_adapter_are_what_is_written_and_learn_nothing_from_it(tied):
     base = tiny_model("llama", tie_word_embeddings=tied)

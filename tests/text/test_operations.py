@@ -87,7 +87,7 @@ def test_an_error_of_a_function_is_seen_where_rows_are_made():
 
     with pytest.raises(KeyError):
         label("faulty", ["3"], Limits())
-    register_operation(name="faulty", operands=1)(lambda a: None)
+    register_operation(name="faulty", operands=1, replace=True)(lambda a: None)
     assert label("faulty", ["3"], Limits()) is Status.UNDEFINED
 
 
@@ -142,10 +142,72 @@ def test_a_name_that_is_not_free_is_refused(name):
 
 
 def test_numbers_of_operands_are_checked():
-    with pytest.raises(ValueError, match=r"`operands=\(3, 2\)` is not in 1..64"):
-        register_operation(name="odd", operands=(3, 2))
+    for operands in ((3, 2), 0, "2", (1, 2, 3), True):
+        with pytest.raises(ValueError, match=f"`operands={re.escape(repr(operands))}` is not in 1..64"):
+            register_operation(name="odd", operands=operands)
     register_operation(name="any", operands=(2, None))(max)
     assert (takes("any"), takes("+"), takes("sqrt"), takes("percent"), takes("product")) == (0, 2, 1, 2, 0)
+
+
+def test_a_decorator_without_brackets_says_how_it_is_written():
+    with pytest.raises(ValueError, match=r"`halve` has no brackets.*`@peft_igc.register_operation\(name=\"halve\"\)`"):
+
+        @peft_igc.register_operation
+        def halve(a):
+            return a / 2
+
+    with pytest.raises(ValueError, match="`name=''` is not free"):
+        register_operation(operands=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "operands", "count"),
+    [
+        (lambda a: a, 2, 2),
+        (lambda a, b: a, 1, 1),
+        (lambda a, b: a, (2, None), 64),
+        (lambda a, b, *more: a, (1, 3), 1),
+        (lambda a, *, b: a, 1, 1),
+    ],
+)
+def test_a_function_that_does_not_take_its_operands_is_refused(function, operands, count):
+    with pytest.raises(ValueError, match=rf"`wrong` .* cannot be called with {count} operands?\. Change its param"):
+        register_operation(name="wrong", operands=operands)(function)
+    assert "wrong" not in FUNCTIONS
+    with pytest.raises(ValueError, match=r"`wrong` is 3, which is no function"):
+        register_operation(name="wrong", operands=1)(3)
+
+
+def test_phrasings_have_a_slot_for_each_operand():
+    good = [(1, "half of {a}"), (2, "{b} from {a}"), (2, "{a}, {b} and {a}"), ((2, None), "all of {list}, {things}")]
+    for operands, text in [*good[:3], ((2, None), "all of {list}"), ((1, 3), "{a} and {b}")]:
+        register_operation(name="phrased", operands=operands, phrasings=[text])
+    bad = [(2, "twice {a}"), (1, "{a} and {b}"), (2, "{a} and {c}"), (2, "all of {list}"), (2, "both"), good[3]]
+    for operands, text in bad:
+        with pytest.raises(ValueError, match=rf"phrasing {re.escape(repr(text))} of `phrased` .*Write it with"):
+            register_operation(name="phrased", operands=operands, phrasings=[text])
+    with pytest.raises(ValueError, match="`phrasings='of {a}'` is one text. Pass a list of texts"):
+        register_operation(name="phrased", operands=1, phrasings="of {a}")
+
+
+def test_a_name_is_taken_by_its_function_until_it_is_replaced():
+    def made():
+        return lambda a: 2 * a
+
+    register_operation(name="twice", operands=1)(made())
+    register_operation(name="twice", operands=1, seconds=2)(made())  # the same function, as a notebook registers it
+    with pytest.raises(ValueError, match="`twice` is the name of another function.*or `replace=True`"):
+        register_operation(name="twice", operands=1)(lambda a: a + a)
+    assert FUNCTIONS["twice"].seconds == 2
+    register_operation(name="twice", operands=1, replace=True)(lambda a: 3 * a)
+    assert outcome("twice(2) =") == "6"
+
+    def times(factor):
+        return lambda a: factor * a
+
+    register_operation(name="times", operands=1)(times(2))
+    with pytest.raises(ValueError, match="`times` is the name of another function"):
+        register_operation(name="times", operands=1)(times(3))
 
 
 @pytest.mark.parametrize(

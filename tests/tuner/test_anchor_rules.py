@@ -111,15 +111,10 @@ def test_special_tokens_are_no_text():
     assert rule.hidden == {added[1]: "<==>"}
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n"])
-def test_an_empty_text_is_refused(text):
-    with pytest.raises(ValueError, match=r"The anchor rule .* is empty. Pass a text that a result follows"):
-        text_rule(made("python")[0], text)
-
-
-@pytest.mark.parametrize("text", ["#", "a#", "=#"])
-def test_a_text_that_no_tokens_end_in_is_refused(text):
+@pytest.mark.parametrize("text", ["", " ", "\n", "#", "a#", "=#"])
+def test_a_text_that_is_empty_or_that_no_tokens_end_in_is_refused(text):
     message = f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `anchors="
+    message = message if text.strip() else f"The anchor rule {text!r} is empty. Pass a text that a result follows"
     with pytest.raises(ValueError, match=re.escape(message)):
         text_rule(made("python")[0], text)
 
@@ -144,12 +139,9 @@ def test_without_a_chat_template_the_message_names_both_ways_that_work(name):
     assert configs[1].anchors["inline"]
 
 
-def test_a_chat_template_without_header_is_refused():
+def test_a_header_that_is_empty_or_merges_with_the_answer_is_refused():
     with pytest.raises(ValueError, match="adds nothing before an answer .*Pass `anchors="):
         assistant_header(make_tokenizer(TURNS))
-
-
-def test_a_header_that_merges_with_the_answer_is_refused():
     # ":7" is one token: the header's last token is another one before an answer than at the end of a prompt
     tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}A:{% endif %}", ":7")
     with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchors="):

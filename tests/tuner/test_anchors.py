@@ -11,14 +11,15 @@ import torch
 from peft_igc import IGCConfig
 from peft_igc.text.vocabulary import PADDING
 from peft_igc.tuner.anchors import (
+    INLINE,
     Rules,
     anchors_of_call,
     check_anchors,
     context_starts,
-    ends_of_sequences,
     find_anchors,
     kinds_of,
 )
+from peft_igc.tuner.anchors import TURN as BEGIN
 from peft_igc.tuner.call import Call, Generation
 from peft_igc.tuner.config_values import SINCE_LAST_ANCHOR
 
@@ -44,14 +45,6 @@ def generation(at, width, given=False):
     return Generation(MODEL, IDS[:, :width], VALID[:, :width].long(), at, given)
 
 
-def ends(ids, valid, sequences, new):
-    """Positions among the `new` last tokens, counted from the text's first."""
-    hits = ends_of_sequences(ids.masked_fill(~valid, PADDING), sequences, new)
-    assert hits.shape == (ids.shape[0], new)
-    assert hits.dtype == torch.bool
-    return [[ids.shape[1] - new + place for place in row.nonzero().flatten().tolist()] for row in hits]
-
-
 # ------------------------------------------------------------------------------------------ each rule
 
 
@@ -63,11 +56,11 @@ def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
         valid = torch.tensor([[draw.random() < 0.9 for _ in range(shape[1])] for _ in range(shape[0])])
         sequences = [[draw.randrange(3) for _ in range(draw.randint(1, 3))] for _ in range(draw.randint(0, 3))]
         new = draw.randint(1, shape[1])
-        expected = []
         for row, real in zip(ids.tolist(), valid.tolist(), strict=True):
-            shown = [token if there else None for token, there in zip(row, real, strict=True)]
-            expected.append([t for t in range(shape[1] - new, shape[1]) if _ends_at(shown, t, sequences)])
-        assert ends(ids, valid, sequences, new) == expected
+            shown = [token if there else PADDING for token, there in zip(row, real, strict=True)]
+            expected = [t - shape[1] + new for t in range(shape[1] - new, shape[1]) if _ends_at(shown, t, sequences)]
+            assert rules(sequences).found(shown, new) == dict.fromkeys(expected, BEGIN)
+            assert rules(sequences, sequences).found(shown, new) == dict.fromkeys(expected, INLINE)
 
 
 def _ends_at(tokens, t, sequences):

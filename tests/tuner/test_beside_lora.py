@@ -27,12 +27,17 @@ TARGETS = [
 ]
 
 
-def nested(base, order, target="all-linear", igc=None):
-    """`base` with a calculator "math" and a LoRA "style", the first of `order` inside."""
-    configs = {"math": igc or small_config(), "style": lora(target_modules=target)}
-    for name in order:
-        base = get_peft_model(base, configs[name], adapter_name=name)
+def around(base, configs):
+    """`base` with adapters by name, the first inside."""
+    for name, config in configs.items():
+        base = get_peft_model(base, config, adapter_name=name)
     return base
+
+
+def nested(base, order, target="all-linear"):
+    """`base` with a calculator "math" and a LoRA "style", the first of `order` inside."""
+    configs = {"math": small_config(), "style": lora(target_modules=target)}
+    return around(base, {name: configs[name] for name in order})
 
 
 def switch(model, name, enabled):
@@ -134,7 +139,7 @@ def test_one_name_for_lora_and_calculator_raises(order):
     configs = {"math": small_config(), "style": lora()}
     model = get_peft_model(tiny_model("llama"), configs[order[0]])
     with pytest.raises(
-        ValueError, match="The adapter name 'default' is taken by a (LORA|IGC) adapter.*`adapter_name`"
+        ValueError, match="The adapter name 'default' is taken by (a LORA|an IGC) adapter.*`adapter_name`"
     ):
         get_peft_model(model, configs[order[1]])
 
@@ -161,16 +166,6 @@ def test_deleting_a_lora_through_the_calculators_model_raises():
 
 
 # ------------------------------------------------------------------------------------------ saved whole or not at all
-def both(calculator, other, order="calculator first"):
-    """A model with a calculator and a LoRA of these names, which are not used together."""
-    configs = {calculator: small_config(), other: lora()}
-    names = [calculator, other] if order == "calculator first" else [other, calculator]
-    model = tiny_model("llama")
-    for name in names:
-        model = get_peft_model(model, configs[name], adapter_name=name)
-    return model
-
-
 @pytest.mark.parametrize("name", ["layers", "1", "q_proj", "weight"])
 def test_a_calculator_named_like_a_part_of_other_weights_is_refused(name):
     base = tiny_model("llama")
@@ -184,7 +179,7 @@ def test_a_calculator_named_like_a_part_of_other_weights_is_refused(name):
 
 def test_an_adapter_with_weights_named_like_a_calculator_is_refused():
     with pytest.raises(ValueError, match="name 'lora_A' of a calculator is in the path of the weight .*lora_A.style"):
-        both("lora_A", "style")
+        around(tiny_model("llama"), {"lora_A": small_config(), "style": lora()})
     config, name = small_config(modules_to_save=["lm_head"]), "modules_to_save"
     with pytest.raises(ValueError, match=f"name '{name}' of a calculator is in the path of the weight `lm_head"):
         get_peft_model(tiny_model("llama"), config, adapter_name=name)
@@ -193,7 +188,9 @@ def test_an_adapter_with_weights_named_like_a_calculator_is_refused():
 @pytest.mark.parametrize("order", ["calculator first", "LoRA first"])
 @pytest.mark.parametrize("name", ["layers", "igc", "encoder"])
 def test_a_calculator_next_to_an_adapter_named_like_a_part_of_its_path_is_not_saved_in_part(name, order, tmp_path):
-    model = both("math", name, order)
+    configs = {"math": small_config(), name: lora()}
+    names = [*configs] if order == "calculator first" else [*configs][::-1]
+    model = around(tiny_model("llama"), {one: configs[one] for one in names})
     with pytest.raises(ValueError, match="weights of the calculator 'math' are missing.*rename adapters that are"):
         model.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("math/*.safetensors"))

@@ -1,9 +1,11 @@
 """Promises of the step's buffer: what reading keeps of a text is at most 1% of the KV cache, at Llama-3.1-8B's sizes.
 
-The buffer is what a `TextState` holds per token, its blocks; its steps are counted apart, by anchor.
+The buffer is what a `TextState` holds per token, its ids and features; its steps are counted apart, by anchor.
 Computed from the default config, and measured on a model with the geometry of that model's KV cache, tiny elsewhere.
 The buffer holds no hidden state, and goes with the cache. Try it: `pytest tests/tuner/test_buffer.py`
 """
+
+import copy
 
 import pytest
 import torch
@@ -21,44 +23,26 @@ LAYERS, HEADS, HEAD_DIM = 32, 8, 128
 CACHE_BYTES = LAYERS * 2 * HEADS * HEAD_DIM * 2  # per token
 SHARE = 0.01
 
-INTERFACES = ["hidden", "tokens"]
 ROWS, LENGTH = 2, 48
 
 
-def default_config(interface):
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_what_is_kept_of_a_text_is_at_most_one_percent_of_its_cache_and_holds_no_hidden_state(interface):
     tables = {"number_tokens": FACTS, "vocabulary": VOCABULARY} if interface == "tokens" else {}
-    return IGCConfig(layer=1, interface=interface, anchors={"inline": [[7], [8, 9]]}, **tables)
-
-
-def like_llama_8b(interface, hidden_size=64):
-    """A model with Llama-3.1-8B's keys and values in each of its three layers, in bf16, with the default adapter."""
-    sizes = {"hidden_size": hidden_size, "head_dim": HEAD_DIM, "num_attention_heads": HEADS}
-    model = tiny_model("llama", **sizes, num_key_value_heads=HEADS).to(torch.bfloat16)
-    return get_peft_model(model, default_config(interface)).eval()
-
-
-def cached(model):
-    """The cache of a text with two anchors in a row, in two passes."""
+    config = IGCConfig(layer=1, interface=interface, anchors={"inline": [[7], [8, 9]]}, **tables)
     ids = torch.randint(10, 60, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
     ids[:, 20], ids[:, 40], ids[:, 41] = 7, 8, 9
-    cache = DynamicCache(config=model.config)
-    with torch.no_grad():
-        for part in ids.split([30, LENGTH - 30], 1):
-            model(input_ids=part, past_key_values=cache)
-    return cache
-
-
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_what_is_kept_of_a_text_is_at_most_one_percent_of_its_cache_and_holds_no_hidden_state(interface):
-    width = default_config(interface).reading_dim
     for hidden_size in (64, 1024):
-        cache = cached(like_llama_8b(interface, hidden_size))
-        state, layer = state_of(cache), cache.layers[0]
+        sizes = {"hidden_size": hidden_size, "head_dim": HEAD_DIM, "num_attention_heads": HEADS}
+        base = tiny_model("llama", **sizes, num_key_value_heads=HEADS).to(torch.bfloat16)
+        model = get_peft_model(base, copy.deepcopy(config)).eval()
+        cache = DynamicCache(config=model.config)
+        with torch.no_grad():
+            for part in ids.split([30, LENGTH - 30], 1):
+                model(input_ids=part, past_key_values=cache)
+        state, layer, width = state_of(cache), cache.layers[0], config.reading_dim
         assert layer.keys.nbytes + layer.values.nbytes == CACHE_BYTES // LAYERS * ROWS * LENGTH
         assert state.steps.anchors.tolist() == [[20, 41]] * ROWS
-        features = [block.features for block in state.blocks]
-        assert {(x.shape[-1], x.dtype) for x in features} == {(width, torch.bfloat16)}
-        # A tensor that is the view of a larger one would keep all of that alive.
-        tensors = {x.untyped_storage().data_ptr(): x for block in state.blocks for x in block}
-        assert sum(x.untyped_storage().nbytes() for x in tensors.values()) == state.nbytes
+        assert (state.features.shape[-1], state.features.dtype) == (width, torch.bfloat16)
+        # Of the storage: a tensor that is the view of a larger one would keep all of that alive.
         assert state.nbytes == ROWS * LENGTH * (2 * width + 8) <= SHARE * CACHE_BYTES * ROWS * LENGTH

@@ -139,6 +139,18 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ one of both by hand
+@pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
+def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(names, tmp_path):
+    both(names).save_pretrained(tmp_path)
+    style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
+    message = f"The adapter 'mine' in `{style}` was trained with the calculator in `{math}`, .* Load both with"
+    with pytest.warns(UserWarning, match=message):
+        PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
+    model = get_peft_model(tiny_model("llama"), lora())
+    with pytest.warns(UserWarning, match=message):
+        model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
+
+
 def test_the_calculator_alone_is_said_when_it_is_used(folder):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="mine")
     model.load_adapter(folder, "default")
@@ -181,15 +193,17 @@ def test_a_lora_with_a_calculator_on_a_base_with_layers_on_the_disk_is_refused(w
         PeftModel.from_pretrained(base, folder) if way == "PeftModel" else base.load_adapter(str(folder))
 
 
-def test_both_loaded_by_hand_are_silent_in_either_order(folder):
+def test_both_loaded_by_hand_are_as_if_loaded_together_in_either_order(folder):
     expected = logits(both())
-    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
+    with pytest.warns(UserWarning, match="which is not loaded"):  # not yet
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
     outer = PeftModel.from_pretrained(tiny_model("llama"), folder)
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
         twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
     assert torch.equal(logits(twice), expected)
-    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
+    with pytest.warns(UserWarning, match="which is not loaded"):
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 

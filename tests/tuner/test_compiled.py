@@ -99,6 +99,23 @@ def test_a_step_whose_graph_is_chosen_writes_what_a_whole_pass_writes():
             torch.testing.assert_close(logits[:, 0], whole[:, place], atol=TOLERANCE, rtol=0)
 
 
+def test_a_choice_is_not_followed_after_a_pass_of_the_base_model():
+    model = adapted("llama", interface="tokens", **RULES)
+    ids, _ = telling_text(model)
+    given, last = [ids[:, PROMPT : PROMPT + 1], ids[:, PROMPT + 1 : PROMPT + 2]], []
+    for chosen in (True, False):
+        cache = StaticCache(config=model.config, max_cache_len=32)
+        with torch.no_grad():
+            model(input_ids=ids[:, :PROMPT], past_key_values=cache)
+            if chosen:
+                choose_graph(model, given[0], cache)
+            with model.disable_adapter():
+                model(input_ids=given[0], past_key_values=cache)
+            last.append(model(input_ids=given[1], past_key_values=cache).logits)
+        assert state_of(cache).length == PROMPT + 2
+    torch.testing.assert_close(*last, atol=0, rtol=0)
+
+
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_a_graph_that_was_not_chosen_is_never_wrong_and_a_copy_of_the_model_has_its_own(interface):
     torch._dynamo.reset()

@@ -129,7 +129,7 @@ def test_of_several_adapters_exactly_one_is_active(layers):
     before = logits(base)
     model = get_peft_model(base, small_config(layer=layers[0]), adapter_name="a")
     with_a = logits(model)
-    model.add_adapter("b", small_config(layer=layers[1], num_digits=3))
+    model.add_adapter("b", small_config(layer=layers[1], interface="tokens"))
     assert torch.equal(logits(model), with_a)  # adding activates nothing
     model.set_adapter("b")
     with_b = logits(model)

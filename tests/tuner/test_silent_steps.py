@@ -12,7 +12,7 @@ import torch
 from checks import adapted, generated, igc_layers, left_padded, state_of, telling_texts, watching
 from peft import get_peft_model
 from tiny_vocabulary import encode
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.numbers.calculator import Status
@@ -79,6 +79,18 @@ def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, 
     everything = generated(model, **batch)
     assert torch.equal(out.sequences, everything.sequences)
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
+
+
+def test_what_ends_a_turn_ends_the_writing_of_the_hidden_interface_whole_and_by_single_tokens():
+    model = adapted(interface="hidden", anchors={"inline": [ANCHOR], "ends": encode("A").tolist()}, result_digits=8)
+    ids = torch.cat([texts_of(model, (9,))["input_ids"], encode(";;A;;")[None]], 1)
+    for parts in ([len(ids[0])], [12, *[1] * (len(ids[0]) - 12)]):
+        cache = DynamicCache(config=model.config)
+        with watching() as seen, torch.no_grad():
+            for part in ids.split(parts, 1):
+                model(input_ids=part, past_key_values=cache)
+        active = torch.cat([one.active[0] for one in seen if isinstance(one, Writing)])
+        assert active.nonzero().flatten().tolist() == [9, 10, 11]
 
 
 class Written(LogitsProcessor):

@@ -1,6 +1,4 @@
-"""Promises of the state of a text: a value that forks share, a cost per token that does not depend on the context,
-and no hole that looks like a beginning.
-"""
+"""Promises of the state of a text: a value that forks share, without a hole that looks like a beginning."""
 
 import copy
 import functools
@@ -33,9 +31,8 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.text.vocabulary import PADDING, UNSEEN
 from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
-from peft_igc.tuner.state import text_state
 from peft_igc.tuner.state.cache import find_cache, states_of
-from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
+from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
@@ -43,8 +40,8 @@ WIDTH = 4
 
 
 # ------------------------------------------------------------------------------------------ a value
-def empty(rows=2, width=WIDTH):
-    return TextState.empty(Steps.empty(rows, 3, torch.device("cpu")))
+def empty(rows=2):
+    return TextState.empty(rows, 3, "cpu")
 
 
 def tokens(rows, count, seed, first=10):
@@ -57,34 +54,16 @@ def tokens(rows, count, seed, first=10):
 def test_a_text_knows_its_real_tokens_and_those_that_can_be_read_through_crops_and_selections():
     ids, features = tokens(2, 5, 0)
     ids[1, :2] = PADDING
-    state = empty().appended(ids, features).appended(ids[:, 2:4], None).passed_by(1)
-    assert state.real.tolist() == [8, 6]
-    assert state.readable(9, torch.zeros(1, WIDTH))[1].tolist() == [[*row, *[UNSEEN] * 3] for row in ids.tolist()]
+    state = empty().passed_by(2).appended(ids, features).passed_by(1)
+    kept, found, first = state.readable(6)
+    assert (found.tolist(), first) == ([[*row, UNSEEN] for row in ids.tolist()], 2)
+    assert torch.equal(kept, torch.cat([features, torch.zeros_like(features[:, :1])], 1))
+    assert not state.readable(9)[0][:, :2].any()
     cropped = state.cropped(4)
-    assert (cropped.length, cropped.real.tolist()) == (4, [4, 2])
+    assert cropped.length == 4
     chosen = cropped.with_rows(lambda x: x[[1, 0, 0]])
-    assert chosen.real.tolist() == [2, 4, 4]
-    assert torch.equal(chosen.recent(9)[0], ids[[1, 0, 0], :4])
+    assert torch.equal(chosen.recent(2)[0], ids[[1, 0, 0], :2])
     assert state.length == 8  # a fork of it is as it was
-
-
-def test_the_cost_of_a_token_does_not_grow_with_the_text(monkeypatch):
-    copied = []
-    merged = text_state._merged
-
-    def counted(first, second):
-        copied.append(first.ids.shape[1] + second.ids.shape[1])
-        return merged(first, second)
-
-    monkeypatch.setattr(text_state, "_merged", counted)
-    state = empty(1)
-    state = state.appended(*tokens(1, 20_000, 0))
-    for number in range(4 * BLOCK):
-        state = state.appended(*tokens(1, 1, number))
-    assert max(copied) <= BLOCK  # however long the text is
-    assert sum(copied) <= 11 * 4 * BLOCK  # tokens copied per token: the logarithm of a block
-    assert len(state.blocks) <= 1 + 4 + 11
-    assert state.nbytes == state.length * (8 + 2 * WIDTH)
 
 
 # ------------------------------------------------------------------------------------------ forks
@@ -236,7 +215,7 @@ def kept_bytes(model, ids, **options):
 
     def watched(adapter, h, call, states):
         out = run(adapter, h, call, states)
-        seen.append(call.state.nbytes)
+        seen.append(states.get(adapter.name).nbytes)
         return out
 
     with pytest.MonkeyPatch.context() as patch:
@@ -264,6 +243,16 @@ def test_behind_a_result_only_the_ids_are_kept():
     model = adapted("llama", interface="tokens", confidence=0.0)
     ids = telling_texts(model, [9])[0][None]
     assert kept_bytes(model, ids) == [8 * length for length in (9, 10, 11, 12)]
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_what_is_not_kept_changes_no_token(interface):
+    model = adapted("llama", interface=interface)
+    ids = torch.stack(telling_texts(model, [9, 9]))
+    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    wanted = model.generate(ids, **given, return_dict_in_generate=True).sequences
+    for options in ({}, {"use_cache": False}, {"prefill_chunk_size": 4}, {"cache_implementation": "static"}):
+        assert torch.equal(model.generate(ids, **given, **options), wanted)
 
 
 # ------------------------------------------------------------------------------------------ on a cache

@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 from checks import adapted, left_padded, steps_of, targets
-from peft import PeftModel, get_peft_model
+from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED
 from tiny_vocabulary import encode
@@ -120,25 +120,6 @@ def test_several_anchors_of_a_row_are_read_and_taught_apart():
 
 
 # ------------------------------------------------------------------------------------------ files and neighbours
-
-
-def test_adapters_of_two_interfaces_sit_beside_each_other_and_are_switched(tmp_path):
-    base = tiny_model("llama")
-    before = logits(base)
-    model = get_peft_model(base, config(), adapter_name="tokens")
-    alone = logits(model)
-    model.add_adapter("hidden", small_config())
-    assert torch.equal(logits(model), alone)
-    model.set_adapter("hidden")
-    other = logits(model)
-    assert not torch.equal(other, alone)
-    assert all(".hidden." in name for name, p in model.named_parameters() if p.requires_grad)
-    model.save_pretrained(tmp_path)
-    for name, want in (("tokens", alone), ("hidden", other)):
-        assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), tmp_path / name)), want)
-    model.delete_adapter("hidden")
-    assert torch.equal(logits(model), alone)
-    assert torch.equal(logits(model.unload()), before)
 
 
 def test_resized_embeddings_change_nothing_that_was_there():

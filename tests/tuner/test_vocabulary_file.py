@@ -143,33 +143,6 @@ def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
     assert_knows(PeftModel.from_pretrained(tiny_model("llama").to(cast), tmp_path))
 
 
-# ------------------------------------------------------------------------------------------------ several processes
-@pytest.fixture
-def process_group(tmp_path):
-    """A group of one process."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
-def test_a_model_of_fsdp_gives_the_vocabulary_in_its_whole_state_dict(process_group, tmp_path):
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    model = attached()
-    expected = logits(model)
-    mesh = init_device_mesh("cpu", (1,))
-    for layer in model.get_base_model().model.layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
-    model.save_pretrained(tmp_path, state_dict=whole)
-    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path)
-    assert_knows(again)
-    assert torch.equal(logits(again), expected)
-
-
 # ------------------------------------------------------------------------------------------------ refusals
 def damaged(folder, place, change):
     """A copy of an adapter whose vocabulary in the file is another tensor, or none."""

@@ -16,18 +16,8 @@ Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
 
 from .calls import TARGETS
 from .generation import choose_graph
-from .install import capture, install, release, uninstall, wrapped_model
+from .install import capture, wrapped_model
 from .wrapper import active_config, active_layer
 
 
-__all__ = [
-    "TARGETS",
-    "active_config",
-    "active_layer",
-    "capture",
-    "choose_graph",
-    "install",
-    "release",
-    "uninstall",
-    "wrapped_model",
-]
+__all__ = ["TARGETS", "active_config", "active_layer", "capture", "choose_graph", "wrapped_model"]

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.utils import ModelOutput
 
 from ...mappings.readings import Targets
 from ..anchors import check_anchors
-from ..call import Call, current_call, current_generation, thread
+from ..call import EMBEDDINGS, Call, current_call, current_generation, thread
 from ..passes import read_early
 from ..state.cache import find_cache
 from .notices import tell_of_bypass
@@ -44,11 +43,12 @@ class CallWrapper(Wrapper):
         try:
             _take_arguments(call, args, kwargs)
             output = self.original(*args, **kwargs)
-            if call.generation is not None and call.is_logged and call.state is not None:
-                call.generation.log.add(call.state, call.event)
+            call.log()
             if call.ran is None and not torch.compiler.is_compiling():
                 tell_of_bypass(call)
-            return _with_report(call, output)
+            if call.report is None or output is None:
+                return output
+            return with_fields(output, call.report, call.add_to_loss)
         finally:
             thread.calls.pop()
 
@@ -76,11 +76,7 @@ def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
-    """Removes the targets from `kwargs`; None if there are none.
-
-    Raises:
-        ValueError: if only some of them are given.
-    """
+    """Removes the targets from `kwargs`; None if there are none."""
     given = {name: kwargs.pop(name) for name in TARGETS if kwargs.get(name) is not None}
     for name in TARGETS:
         kwargs.pop(name, None)
@@ -98,12 +94,7 @@ def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
 
 
 def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
-    """Refuses arguments with which the adapter would silently do the wrong thing.
-
-    Raises:
-        ValueError: for unknown `igc_*` arguments, targets with `return_dict=False`, `nn.DataParallel`, or several
-            texts packed into one row.
-    """
+    """Refuses arguments with which the adapter would silently do the wrong thing."""
     unknown = [name for name in kwargs if name.startswith("igc_")]
     if unknown:
         raise ValueError(
@@ -131,18 +122,6 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
             )
 
 
-def _with_report(call: Call, output: Any) -> Any:
-    """The model's output, with the loss and metrics if the call has targets."""
-    if call.report is None or output is None:
-        return output
-    if not isinstance(output, ModelOutput):
-        raise ValueError(
-            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
-            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
-        )
-    return with_fields(output, call.report, call.add_to_loss)
-
-
 class Capture:
     """Forward pre-hook of the first decoder layer: stores its input as the call's token embeddings.
 
@@ -156,7 +135,7 @@ class Capture:
     def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         call = current_call(self.model)
         if call is not None:
-            call.embedded = args[0] if args else kwargs["hidden_states"]
+            call.outputs[EMBEDDINGS] = args[0] if args else kwargs["hidden_states"]
 
 
 class CaptureOutput:

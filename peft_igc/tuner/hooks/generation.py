@@ -15,9 +15,10 @@ import torch
 from torch import nn
 
 from ..anchors import check_anchors, last_tokens
-from ..call import Generation, anchors_for_assistant, generating, thread
+from ..call import Generation, anchors_for_assistant, thread
 from ..config_values import PROMPT_END
-from ..state.cache import find_cache
+from ..graphs import make_plan
+from ..state.cache import find_cache, is_followed, states_of
 from ..steps import Generated
 from .notices import tell_of_absence, warn_of_embeddings
 from .outputs import extended
@@ -55,8 +56,8 @@ def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any
     """
     cache = find_cache((), {"past_key_values": past_key_values})
     layer, name = active_layer(model)
-    if layer is not None and cache is not None:
-        layer.choose_graph(name, input_ids, cache)
+    if layer is not None and cache is not None and is_followed(cache):
+        make_plan(layer.adapter(name), input_ids, states_of(cache, layer.layer_index))
 
 
 class GenerateWrapper(Wrapper):
@@ -72,66 +73,57 @@ class GenerateWrapper(Wrapper):
         unused = [name for name in kwargs if name.startswith("igc_")]
         if unused:
             raise ValueError(f"`{unused[0]}` has no use in `generate`, which takes only `igc_anchors`. Remove it.")
-        generate = self.original
         ids = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
         embeddings = kwargs.get("inputs_embeds")
         prompt = embeddings if torch.is_tensor(embeddings) else ids
         if not torch.is_tensor(prompt) or not prompt.numel():
-            return generate(*args, **kwargs)
+            return self.original(*args, **kwargs)
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
         if ids is None:
             warn_of_embeddings(self.model)
-        given = anchors is not None
+        given, config = anchors is not None, active_config(self.model)
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
             # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
             anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
-        elif ids is None or self._anchors_at_the_end():  # without ids no token sequence can be found
+        elif ids is None or config is None or config.anchors.get(PROMPT_END):  # without ids nothing else can be found
             outer = None if ids is None else anchors_for_assistant(self.model, ids)
             anchors = last_tokens(mask) if outer is None else outer
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)
-        layer, name = active_layer(self.model)
-        if returned and layer is not None:
-            generation.log = StepLog(layer.igc_config[name], mask.shape[1], beams=self._beams(kwargs) > 1)
-        with generating(generation):
-            output = generate(*args, **kwargs)
+        if returned and config is not None:
+            generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
+        thread.generations.append(generation)
+        try:
+            output = self.original(*args, **kwargs)
+        finally:
+            thread.generations.remove(generation)
         tell_of_absence(generation)
-        if thread.observers:
-            self._tell(generation, prompt.shape[1], output, kwargs)
-        return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
-
-    def _with_steps(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> Any:
-        """The output with the steps of each returned sequence in `igc_steps`, None without an active adapter."""
-        if generation.log is None:
-            return extended(output, {"igc_steps": None})
-        start = generation.log.length - self._prompt_columns(generation, width)
-        beams = output.beam_indices if generation.log.beams else None
-        steps = generation.log.of_sequences(output.sequences, start, self._ends(kwargs), beams)
-        return extended(output, {"igc_steps": steps})
+        if not returned and not thread.observers:
+            return output
+        finished = self._finished(generation, prompt.shape[1], output, kwargs)
+        for observer in thread.observers:
+            if hasattr(observer, "finish"):  # most observers are functions, which see forward passes only
+                observer.finish(finished)
+        if not returned:
+            return output
+        log = generation.log  # None without an active adapter
+        return extended(output, {"igc_steps": log and log.of_sequences(finished, output.get("beam_indices"))})
 
     def _beams(self, kwargs: dict[str, Any]) -> int:
         return self._setting("num_beams", kwargs) or 1
 
-    def _ends(self, kwargs: dict[str, Any]) -> tuple[int, ...]:
-        """The tokens that end an answer."""
-        end = self._setting("eos_token_id", kwargs)
-        return () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
-
-    def _prompt_columns(self, generation: Generation, width: int) -> int:
-        """Columns of the prompt in the returned sequences, which lack a prompt of embeddings (transformers 5.23)."""
-        return 0 if generation.prompt is None else width
-
-    def _tell(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> None:
-        """Gives the finished texts to observers that ask for them; `width`: tokens of the prompt that was passed."""
+    def _finished(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> Generated:
+        """The finished texts; `width`: tokens of the prompt that was passed."""
         sequences = output if torch.is_tensor(output) else output.sequences
-        length, beams, ends = generation.mask.shape[1], self._beams(kwargs), self._ends(kwargs)
-        prompt = self._prompt_columns(generation, width)
-        for observer in thread.observers:
-            if hasattr(observer, "finish"):  # most observers are functions, which see forward passes only
-                observer.finish(Generated(generation, sequences, length - prompt, prompt, ends, beams))
+        # A prompt of embeddings is no part of the sequences (transformers 5.23).
+        prompt = 0 if generation.prompt is None else width
+        end = self._setting("eos_token_id", kwargs)
+        ends = () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
+        start = generation.mask.shape[1] - prompt
+        return Generated(generation, sequences, start, prompt, ends, self._beams(kwargs))
 
     def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         """[B, L] mask of the text up to the end of the prompt, cached tokens included.
@@ -159,11 +151,6 @@ class GenerateWrapper(Wrapper):
         configs = (kwargs.get("generation_config"), getattr(self.model, "generation_config", None))
         values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
         return next((value for value in values if value is not None), None)
-
-    def _anchors_at_the_end(self) -> bool:
-        """Whether the end of the prompt is an anchor; also if no adapter is active now."""
-        config = active_config(self.model)
-        return config is None or config.anchors.get(PROMPT_END, False)
 
 
 class ContinuousBatchingWrapper(Wrapper):

@@ -35,15 +35,17 @@ def extended(output: ModelOutput, fields: dict[str, Any]) -> ModelOutput:
     return output_class(cls, *fields)(**values, **fields)
 
 
-def with_fields(output: ModelOutput, fields: Fields, add_to_loss: bool) -> ModelOutput:
-    """A copy of `output` with `fields`, as an instance of a subclass of its class.
+def with_fields(output: Any, fields: Fields, add_to_loss: bool) -> ModelOutput:
+    """A copy of a base model's output with `fields`, as an instance of a subclass of its class.
 
-    Args:
-        output: the base model's output.
-        fields: the adapter's loss and metrics.
-        add_to_loss: whether to add the mean reading loss to `loss`, if there is one. `transformers.Trainer` optimizes
-            `loss` alone; `IGCTrainer` passes `igc_add_loss=False` and weights the reading loss itself.
+    With `add_to_loss` the mean reading loss is added to `loss`, if there is one. `transformers.Trainer` optimizes
+    `loss` alone; `IGCTrainer` passes `igc_add_loss=False` and weights the reading loss itself.
     """
+    if not isinstance(output, ModelOutput):
+        raise ValueError(
+            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
+            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
+        )
     made: Any = extended(output, {f"igc_{name}": value for name, value in fields._asdict().items()})
     if add_to_loss and made.loss is not None:
         made.loss = made.loss + fields.loss.to(made.loss.device) / fields.count.clamp(min=1)

@@ -11,7 +11,6 @@ Try it: `pytest tests/tuner/test_step_log.py`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,7 +19,7 @@ from ...text.results.row import Row
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
 from ..state.text_state import Steps, TextState
-from ..steps import Step
+from ..steps import Generated, Step
 
 
 __all__ = ["StepLog"]
@@ -49,12 +48,7 @@ class StepLog:
         self._events: list[tuple[int, Step]] = []  # by the token that the pass predicts
 
     def add(self, state: TextState, event: Step | None = None) -> None:
-        """Logs one forward pass.
-
-        Args:
-            state: the state of the text after this pass.
-            event: what the pass has read; None if it has no anchor with two numbers.
-        """
+        """Logs one forward pass: the state of the text after it, and what it has read."""
         token = max(state.length - self.length, 0)
         if not self.beams:
             self._passes.clear()  # the steps of this pass contain all earlier ones
@@ -62,22 +56,15 @@ class StepLog:
         if event is not None:
             self._events.append((token, event))
 
-    def of_sequences(
-        self, sequences: torch.Tensor, start: int, ends: Sequence[int], beams: torch.Tensor | None
-    ) -> tuple[tuple[StepRecord, ...], ...]:
-        """The steps of each returned sequence, by position.
-
-        Args:
-            sequences: [rows, n] int64, the returned sequences.
-            start: position in the text of their first column.
-            ends: the tokens that end an answer.
-            beams: [rows, longest answer] int64 `beam_indices`, -1 after an answer's end; None without beams.
-        """
+    def of_sequences(self, finished: Generated, beams: torch.Tensor | None) -> tuple[tuple[StepRecord, ...], ...]:
+        """The steps of each returned sequence, by position; `beams` [rows, longest answer] are its `beam_indices`, -1
+        after an answer's end, None without beams."""
+        start = finished.start
         anchors = [one.steps.anchors.tolist() for one in self._passes]
         read = [(token, event, event.anchors.tolist()) for token, event in self._events]
         found = []
-        for row, answer in enumerate(sequences[:, self.length - start :].tolist()):
-            count = next((at + 1 for at, token in enumerate(answer) if token in ends), len(answer))
+        for row, answer in enumerate(finished.sequences[:, finished.prompt :].tolist()):
+            count = next((at + 1 for at, token in enumerate(answer) if token in finished.ends), len(answer))
             lineage = [row] * max(count, 1) if beams is None else [at for at in beams[row].tolist() if at >= 0]
             # The last token was never read, and anchors that assisted decoding took back are after it.
             last = self.length + len(lineage) - 1

@@ -33,13 +33,8 @@ FILE_KEY = re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.")
 
 
 def own_key(adapter_name: str) -> re.Pattern[str]:
-    """Pattern for the names of a mapping and of its adapter in the key of a model."""
+    """Pattern for the names of a mapping and of its adapter in the key of a model; a file has `.\\1.` there."""
     return re.compile(rf"{FILE_KEY.pattern}{re.escape(adapter_name)}\.")
-
-
-def key_in_file(key: str, adapter_name: str) -> str:
-    """The key of a weight in a file: without the adapter name."""
-    return own_key(adapter_name).sub(r".\1.", key)
 
 
 def bare_key(key: str) -> str:
@@ -65,9 +60,10 @@ def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -
             continue
         if other_name == name:
             method = getattr(other.peft_type, "value", other.peft_type)
+            article = "an" if method[0] in "AEIO" else "a"
             raise ValueError(
-                f"The adapter name {name!r} is taken by a {method} adapter of the same base model, and the files of "
-                "both would contain the weights of both. Pass another `adapter_name` to `get_peft_model`."
+                f"The adapter name {name!r} is taken by {article} {method} adapter of the same base model, and the "
+                "files of both would contain the weights of both. Pass another `adapter_name` to `get_peft_model`."
             )
         for owner, fields in ((name, config), (other_name, other)):
             for field in ("modules_to_save", "trainable_token_indices"):
@@ -138,14 +134,13 @@ def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> 
 def checked_weights(model: nn.Module, config: Any, adapter_name: str, saved: Weights) -> Weights:
     """The weights of a file under the keys of the model, which takes the vocabulary among them.
 
-    The next `model.load_state_dict` compares its weights with these.
-
     Raises:
         ValueError: if a weight is missing, unexpected, of another shape or not finite, or if the vocabulary is damaged
             or has tokens that the model lacks. PEFT 0.21 would load the weights that fit and leave the rest random.
     """
-    own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
-    places = {bare_key(key_in_file(k, adapter_name)): k for k in own}
+    pattern = own_key(adapter_name)
+    own = {k: v for k, v in model.state_dict().items() if pattern.search(k)}
+    places = {bare_key(pattern.sub(r".\1.", k)): k for k in own}
     given = {bare_key(k): v for k, v in saved.items() if FILE_KEY.search(k)}
     source = getattr(config, "loaded_from", None)
     _check_values(given, source)
@@ -155,7 +150,11 @@ def checked_weights(model: nn.Module, config: Any, adapter_name: str, saved: Wei
     weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
     cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
     problem = f"{weights} are not those of the adapter that its config describes on {name}"
-    _check_keys(places, given, problem, cure)
+    missing, unknown = sorted({*places} - {*given}), sorted({*given} - {*places})
+    if missing or unknown:
+        both = (missing, "are missing"), (unknown, "are unexpected")
+        found = "; ".join(f"{len(names)} {what}, such as `{names[0]}`" for names, what in both if names)
+        raise ValueError(f"{problem}: {found}. {cure}")
     wrong = [k for k, place in places.items() if own[place].shape != given[k].shape and not k.endswith(VOCABULARY)]
     for key in wrong:
         # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
@@ -173,21 +172,7 @@ def checked_weights(model: nn.Module, config: Any, adapter_name: str, saved: Wei
     for key, value in given.items():
         if key.endswith(VOCABULARY):
             _take_vocabulary(model, config, adapter_name, value)
-    loaded = {places.get(bare_key(k), k): v for k, v in saved.items()}
-    _verify_next_load(model, adapter_name, {k: v for k, v in loaded.items() if k in own})
-    return loaded
-
-
-def _check_keys(expected: Iterable[str], given: Iterable[str], problem: str, cure: str) -> None:
-    """Refuses missing and unexpected keys with a message that begins with the `problem` and ends with the cure."""
-    missing, unknown = sorted({*expected} - {*given}), sorted({*given} - {*expected})
-    examples = [
-        f"{len(names)} {what}, such as `{names[0]}`"
-        for names, what in ((missing, "are missing"), (unknown, "are unexpected"))
-        if names
-    ]
-    if examples:
-        raise ValueError(f"{problem}: {'; '.join(examples)}. {cure}")
+    return {places.get(bare_key(k), k): v for k, v in saved.items()}
 
 
 def _check_values(weights: Weights, source: str | None) -> None:
@@ -218,26 +203,3 @@ def _take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: to
             layer.igc_config[adapter_name].vocabulary = known
             reader: Any = layer.igc_input_mapping[adapter_name]
             reader.know(table)
-
-
-def _verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:
-    """Makes the next `model.load_state_dict` fail if afterwards a weight of a calculator is not the one given.
-
-    Torch and PEFT (0.21) leave a weight as it was where it has no place for the value, as on the meta device. Shards
-    of weights are not compared.
-    """
-
-    def verify(module: nn.Module, _: Any) -> None:
-        handle.remove()
-        for key, parameter in module.named_parameters():
-            value = given.get(key)
-            if value is None or type(parameter.data) is not torch.Tensor or parameter.shape != value.shape:
-                continue
-            loaded = parameter.detach()
-            if loaded.device.type == "meta" or not torch.equal(loaded, value.to(loaded.device, loaded.dtype)):
-                raise ValueError(
-                    f"After loading, the weight `{bare_key(key)}` of the calculator {adapter_name!r} is not the one "
-                    "that was loaded. Load the base without off-loading (`device_map`), then the adapter."
-                )
-
-    handle = model.register_load_state_dict_post_hook(verify)

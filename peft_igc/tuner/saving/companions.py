@@ -35,6 +35,7 @@ __all__ = [
     "companions_in",
     "record_companions",
     "warn_of_absent",
+    "warn_of_calculator",
     "with_companions",
 ]
 
@@ -96,6 +97,7 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         _check_companion(model, name, folder, source)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
+            warnings.filterwarnings("ignore", "The adapter .* was trained with the calculator")  # which comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
 
@@ -130,6 +132,21 @@ def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
         warnings.warn(
             f"The calculator {name!r} was trained with the adapter {absent[0]!r}, which is not active, so its "
             f"answers are unreliable. Load both with `PeftModel.from_pretrained(base, {folder!r})`.",
+            stacklevel=3,
+        )
+
+
+def warn_of_calculator(model: PeftModel, name: str, folder: Path) -> None:
+    """Warns if the adapter of another method in a local folder was trained with a calculator that is not loaded."""
+    if any(isinstance(config, IGCConfig) for config in model.peft_config.values()):
+        return
+    folder = folder.resolve()
+    named = [path.parent for above in (folder, folder.parent) for path in above.glob(f"*/{CONFIG_NAME}")]
+    calculator = next((place for place in (folder.parent, *named) if folder in companions_in(place)), None)
+    if calculator is not None:
+        warnings.warn(
+            f"The adapter {name!r} in `{folder}` was trained with the calculator in `{calculator}`, which is not "
+            f"loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
             stacklevel=3,
         )
 

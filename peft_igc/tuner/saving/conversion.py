@@ -20,14 +20,17 @@ from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from ...mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
+from ...mappings.token_interface import TokenInputMapping
 from ...numbers.tokenizer_profile import TokenizerProfile
 from ..config import IGCConfig
-from .saved_fields import FORMAT, present_fields, sizes_of
-from .vocabulary_file import VOCABULARY, bytes_of
+from .saved_fields import FORMAT, OLD_FIELDS
+from .vocabulary_file import VOCABULARY
 
 
 __all__ = ["convert"]
 
+_ANCHOR_FIELDS = {"anchor_token_ids": "turns", "inline_token_ids": "inline", "end_token_ids": "ends"}
 _HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` had
 
 
@@ -46,14 +49,11 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     """
     saved = _config(folder)
     version = saved.get("format_version", 1)
-    hidden = saved.get("interface", "hidden") == "hidden"
-    larger = {name: most for name, most in sizes_of(saved).items() if hidden and 0 < (saved.get(name) or most) < most}
-    excuses = saved.pop("excuse_confidence", None) is not None
-    if version == FORMAT and not larger and not excuses:
+    if version == FORMAT and not OLD_FIELDS & saved.keys():
         return False
     if version not in range(1, FORMAT + 1):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
-    fields = present_fields({name: value for name, value in (saved | larger).items() if name != "symbols"})
+    fields, larger = _present(saved)
     path, weights = _weights(folder)
     weights = {key: value for key, value in weights.items() if _HEAD not in key}
     if version < FORMAT and fields.get("number_tokens") is not None:
@@ -66,7 +66,7 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         fields["number_tokens"] = profile.facts | {"point": point}
         reader = VOCABULARY.rpartition(".")[0]
         place = next((key.partition(reader)[0] for key in weights if reader in key), "")
-        weights[place + VOCABULARY] = bytes_of(profile.vocabulary)
+        weights[place + VOCABULARY] = torch.tensor(list(profile.vocabulary.to_bytes()), dtype=torch.uint8)
     _enlarge(weights, larger)
     config = IGCConfig(**fields | {"format_version": FORMAT})  # refuses what does not go together
     # The weights first: with these and the old config, the folder can be converted again.
@@ -77,6 +77,41 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     if path.name == WEIGHTS_NAME:
         path.unlink()
     return True
+
+
+def _present(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+    """The fields of a saved config under the names of today, and the sizes that have to be larger.
+
+    Raises:
+        ValueError: a field has a value that is no longer implemented.
+    """
+    found = {name: value for name, value in saved.items() if name not in OLD_FIELDS}
+    larger: dict[str, int] = {}
+    sizes = {"max_distance": TokenInputMapping.max_distance, "max_offset": HiddenOutputMapping.max_offset}
+    if saved.get("interface", "hidden") == "hidden":
+        sizes["max_distance"] = HiddenInputMapping.max_distance
+        larger = {name: most for name, most in sizes.items() if 0 < (saved.get(name) or most) < most}
+    has_point = (saved.get("number_tokens") or {}).get("point") is not None
+    only: dict[str, tuple[Any, ...]] = {name: (None, most) for name, most in sizes.items() if name not in larger}
+    only |= {"alignment": ("left",), "fixed_inputs": (None,), "reading_dropout": (0.0,), "shortcut": (None,)}
+    only |= {"decimals": (None, True)} if has_point else {}
+    for name, values in only.items():
+        if saved.get(name, values[0]) not in values:
+            raise ValueError(
+                f"The adapter has `{name}={saved[name]!r}`, which is no longer implemented. Use the version of "
+                "peft-igc that saved it."
+            )
+    if (others := saved.get("trained_beside")) is not None:
+        found["trained_with"] = others
+    if (anchor := saved.get("anchor")) is not None:
+        rules = {new: saved.get(old) for old, new in _ANCHOR_FIELDS.items()}
+        rules["prompt_end"] = anchor == "prompt_end"
+        found["anchors"] = {name: rule for name, rule in rules.items() if rule}
+    if (division := saved.get("division", "exact")) != "exact":
+        found["rounding"] = division
+    elif (places := saved.get("decimal_places")) is not None:
+        found["rounding"] = f"{saved.get('rounding')}:{places}"
+    return found, larger
 
 
 def _difference(profile: TokenizerProfile, saved: Any) -> str | None:

@@ -1,7 +1,7 @@
 """The vocabulary of an adapter, a tensor in the file of its weights, so that it is loaded without its tokenizer.
 
-In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an error that names the file and the cure;
-and back. A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
+In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an error that names the file and the cure.
+A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
 Try it: `pytest tests/tuner/test_vocabulary_file.py`
 """
 
@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from ...text.vocabulary import Vocabulary
 
 
-__all__ = ["VOCABULARY", "bytes_of", "vocabulary_in", "vocabulary_of"]
+__all__ = ["VOCABULARY", "vocabulary_in", "vocabulary_of"]
 
 VOCABULARY = ".igc_input_mapping.characters"  # the end of its key in a file
 
@@ -34,11 +34,6 @@ def vocabulary_in(path: str) -> Vocabulary | None:
             "Copy or download it again, or save the adapter again with `save_pretrained`."
         ) from error
     return vocabulary_of(found[0], path) if found else None
-
-
-def bytes_of(vocabulary: Vocabulary) -> torch.Tensor:
-    """The tensor [n] uint8 of a vocabulary."""
-    return torch.tensor(list(vocabulary.to_bytes()), dtype=torch.uint8)
 
 
 def vocabulary_of(saved: torch.Tensor, source: str | None) -> Vocabulary:

@@ -1,7 +1,6 @@
 """What is known of a text between forward passes, and where it is kept.
 
 * `text_state`: compressed tokens, token ids and the results of all steps, as values.
-* `told`: what continues the results of a text, decided on the host.
 * `cache`: one state per adapter on a layer of the KV cache, following its rows and its length.
 
 Imports `numbers` and `text`; outside of the package torch and transformers.

@@ -45,6 +45,13 @@ def is_followed(cache: Cache) -> bool:
     return any(getattr(type(one), "_igc_following", False) for one in cache.layers)
 
 
+def forget_plan(cache: Cache | None) -> None:
+    """Forgets the plan of a pass on a cache, which another one precedes."""
+    for one in () if cache is None else cache.layers:
+        if getattr(one, "_igc_plan", None) is not None:
+            one._igc_plan = None
+
+
 def carrier_index(cache: Cache, layer: int) -> int:
     """Index of the cache layer that carries the states of an adapter on decoder layer `layer`.
 

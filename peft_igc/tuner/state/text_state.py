@@ -1,12 +1,11 @@
 """State of a text between forward passes: compressed tokens, token ids, and the results of all steps.
 
 `TextState` is a value: no operation changes it or its tensors. So shallow copies of a KV cache may share one, and no
-branch of a fork ever sees what another branch appends. It grows by blocks. Appending a token merges a few short
-blocks, like the carries of a binary counter, and does not touch the long ones, so the cost per token does not depend
-on the length of the text.
+branch of a fork ever sees what another branch appends. Like the keys and values of a dynamic KV cache, its tensors are
+joined with those of each call; they have at most a hundredth of the cache's size.
 
-On a static KV cache the tokens are in a `room` of the size of the cache, which is written in place, also by compiled
-graphs (`graphs`); copies of the state share it.
+On a static KV cache the tensors have the size of the cache, and are written in place, also by compiled graphs
+(`graphs`); copies of the state share them.
 
 Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
 
@@ -23,45 +22,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...numbers.calculator import Result, Status
-from ...numbers.digits import PAD
+from ...numbers.calculator import Result
 from ...text.results.row import Row
 from ...text.results.spelling import Continuation
-from ...text.vocabulary import PADDING, UNSEEN
+from ...text.vocabulary import UNSEEN
 
-
-BLOCK = 1024  # tokens: longer blocks are not merged
-INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
 
 Select = Callable[[torch.Tensor], torch.Tensor]
-
-
-class Block(NamedTuple):
-    """Consecutive tokens of a text.
-
-    Attributes:
-        ids: [B, n] int64 token ids, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-        features: [B, n, d] compressed tokens; None if they cannot be read again.
-    """
-
-    ids: torch.Tensor
-    features: torch.Tensor | None
-
-    def with_room_for(self, features: torch.Tensor | None) -> Block:
-        """The block with features, at first zeros, of the dtype and width of `features`."""
-        if features is None or self.features is not None:
-            return self
-        room = self._replace(features=features.new_zeros(*self.ids.shape, features.shape[-1]))
-        if not torch.compiler.is_compiling():
-            for x in room:  # as transformers (5.23) marks keys and values: CUDA graphs write only into such tensors
-                torch._dynamo.mark_static_address(x)
-        return room
-
-    def write(self, at: torch.Tensor, ids: torch.Tensor, features: torch.Tensor | None) -> None:
-        """Writes tokens in place at the indices `at` [T]."""
-        self.ids.index_copy_(1, at, ids)
-        if features is not None and self.features is not None:
-            self.features.index_copy_(1, at, features.detach().to(self.features.dtype))
 
 
 class Steps(NamedTuple):
@@ -70,46 +37,23 @@ class Steps(NamedTuple):
     Attributes:
         anchors: [B, A] int64 positions in the text, -1 for none.
         kinds: [B, A] int64, `INLINE` or `TURN` for an anchor that a token sequence names, 0 for any other.
-        ranks: [B, A] int64, number of tokens up to the anchor, without padding; hidden interface only.
         digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
         scale: [B, A] int64, as in `calculator.Result`.
-        ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet. Hidden
-            interface only.
     """
 
     anchors: torch.Tensor
     kinds: torch.Tensor
-    ranks: torch.Tensor
     digits: torch.Tensor
     signs: torch.Tensor
     status: torch.Tensor
     scale: torch.Tensor
-    ended_at: torch.Tensor
-
-    @classmethod
-    def silent(cls, anchors: torch.Tensor, kinds: torch.Tensor, result_digits: int) -> Steps:
-        """Steps [B, A] with the status NONE, which write nothing."""
-        zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
-        none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
-        return cls(anchors, kinds, zero, digits, zero, none, zero, never)
-
-    def with_results(self, result: Result) -> Steps:
-        """These steps with other results."""
-        return self._replace(digits=result.digits, signs=result.sign, status=result.status, scale=result.scale)
 
     @property
     def results(self) -> Result:
         """The results."""
         return Result(self.digits, self.signs, self.status, self.scale)
-
-    @classmethod
-    def empty(cls, rows: int, result_digits: int, device: torch.device) -> Steps:
-        """No steps (A = 0) of B rows and R digits."""
-        integers = torch.empty(rows, 0, dtype=torch.int64, device=device)
-        digits = integers.new_empty(rows, 0, result_digits)
-        return cls(integers, integers, integers, digits, integers, integers, integers, integers)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
@@ -117,16 +61,9 @@ class Steps(NamedTuple):
             return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
-    def replaced(self, rows: torch.Tensor, other: Steps) -> Steps:
-        """These steps, with those of the `rows` [b] int64 from `other` [b, A]."""
-        return Steps(*(x.index_copy(0, rows, y) for x, y in zip(self, other, strict=True)))
-
-    def cropped(self, length: torch.Tensor | int) -> Steps:
+    def cropped(self, length: int) -> Steps:
         """The steps of the first `length` tokens. Later anchors become -1, so earlier steps govern again."""
-        return self._replace(
-            anchors=self.anchors.masked_fill(self.anchors >= length, -1),
-            ended_at=self.ended_at.masked_fill(self.ended_at >= length, -1),
-        )
+        return self._replace(anchors=self.anchors.masked_fill(self.anchors >= length, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,32 +72,31 @@ class TextState:
 
     Attributes:
         steps: all steps so far. Earlier ones are kept because a crop may remove the latest anchor.
-        real: [B] int64, number of tokens of each row, without padding.
-        blocks: the tokens, except those that were forgotten.
+        ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
+            reads them. [B, C] on a static cache, of which the text has the first L.
+        features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
         length: L.
+        is_static: whether the tensors have room for a whole static cache.
         write_from: a lower bound of the positions that any step may write; None if there are none.
-        embedded: whether any token was given as an embedding.
         reader: identifies the adapter.
         rows: [B], how far each text has come with its results; empty if there are none, and in the hidden interface.
-        room: memory of C tokens on a static cache, of which the text has the first L; None for blocks.
     """
 
     steps: Steps
-    real: torch.Tensor
-    blocks: tuple[Block, ...] = ()
+    ids: torch.Tensor
+    features: torch.Tensor | None = None
     length: int = 0
+    is_static: bool = False
     write_from: int | None = None
-    embedded: bool = False
     reader: str = ""
     rows: tuple[Row, ...] = ()
-    room: Block | None = None
 
     @classmethod
-    def empty(cls, steps: Steps, capacity: int = 0, reader: str = "") -> TextState:
-        """The state of texts without tokens, with no `steps`, and with a room if there is a `capacity`."""
-        real = steps.anchors.new_zeros(len(steps.anchors))
-        room = Block(real.new_full((len(real), capacity), UNSEEN), None) if capacity else None
-        return cls(steps, real, reader=reader, room=room)
+    def empty(cls, rows: int, result_digits: int, device: Any, capacity: int = 0, reader: str = "") -> TextState:
+        """The state of B texts without tokens and steps, with room for the `capacity` of a static cache."""
+        none = torch.empty(rows, 0, dtype=torch.int64, device=device)
+        steps = Steps(none, none, none.new_empty(rows, 0, result_digits), none, none, none)
+        return cls(steps, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     def changed(self, **values: Any) -> TextState:
         """The state with other values of some attributes."""
@@ -169,15 +105,12 @@ class TextState:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the tokens occupy."""
-        return sum(x.untyped_storage().nbytes() for block in self._parts for x in block if x is not None)
+        return sum(x.untyped_storage().nbytes() for x in (self.ids, self.features) if x is not None)
 
     @property
-    def _parts(self) -> tuple[Block, ...]:
-        """The tokens."""
-        if self.room is None:
-            return self.blocks
-        ids, features = self.room
-        return (Block(ids[:, : self.length], None if features is None else features[:, : self.length]),)
+    def may_write(self) -> bool:
+        """Whether a result may be written after later tokens, as far as the host knows."""
+        return self.write_from is not None and (not self.rows or any(row.needs() is not None for row in self.rows))
 
     # ------------------------------------------------------------------------------------------ tokens
     def appended(self, ids: torch.Tensor, features: torch.Tensor | None) -> TextState:
@@ -185,73 +118,70 @@ class TextState:
 
         Args:
             ids: [B, T] int64 token ids, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-            features: [B, T, d], or None if no step will read them.
+            features: [B, T, d]; None if no step will read the text. On a static cache these may be written later.
         """
-        length, real = self.length + ids.shape[1], self.real + (ids != PADDING).sum(1)
-        if self.room is not None:
-            room = self.room.with_room_for(features)
-            room.write(torch.arange(self.length, length, device=ids.device), ids, features)
-            return replace(self, room=room, length=length, real=real)
-        blocks = [*self.blocks, Block(ids, features)]
-        while len(blocks) > 1 and _merge(blocks[-2], blocks[-1]):
-            blocks[-2:] = [_merged(blocks[-2], blocks[-1])]
-        return replace(self, blocks=tuple(blocks), length=length, real=real)
+        length = self.length + ids.shape[1]
+        if self.is_static:
+            state = self._with_room_for(features)
+            state.write(torch.arange(self.length, length, device=ids.device), ids, features)
+            return replace(state, length=length)
+        # A copy in any case: the caller may change its own tensor.
+        ids = torch.cat([self.ids, ids], 1) if self.ids.shape[1] else ids.clone()
+        if features is not None and ids.shape[1] > features.shape[1]:
+            before = self.features
+            if before is None:  # all earlier tokens are unseen
+                before = features.new_zeros(len(ids), self.ids.shape[1], features.shape[-1])
+            features = torch.cat([before, features], 1)
+        return replace(self, ids=ids, features=features, length=length)
 
     def passed_by(self, tokens: int) -> TextState:
         """The state with `tokens` more tokens that were processed while the adapter was off."""
-        return self.appended(self.real.new_full((len(self.real), tokens), UNSEEN), None) if tokens else self
+        if not tokens:
+            return self
+        unseen, features = self.ids.new_full((len(self.ids), tokens), UNSEEN), None
+        if self.features is not None:
+            features = self.features.new_zeros(*unseen.shape, self.features.shape[-1])
+        return self.appended(unseen, features)
 
-    def forgotten(self, tokens: int) -> TextState:
-        """The state without any tokens and with `tokens` more counted, for a text that nothing reads or writes."""
-        return replace(self, blocks=(), length=self.length + tokens)
+    def unread(self) -> TextState:
+        """The state of a text that no further step will read. Its ids stay as long as a result may be written."""
+        return replace(self, features=None, ids=self.ids if self.may_write else self.ids.new_empty(len(self.ids), 0))
 
-    def without_features(self) -> TextState:
-        """The state of a text that no further step will read."""
-        return replace(self, blocks=tuple(block._replace(features=None) for block in self.blocks))
+    def _with_room_for(self, features: torch.Tensor | None) -> TextState:
+        """The state on a static cache with features, at first zeros, of the dtype and width of `features`."""
+        if features is None or self.features is not None:
+            return self
+        room = features.new_zeros(*self.ids.shape, features.shape[-1])
+        if not torch.compiler.is_compiling():
+            for x in (self.ids, room):  # as transformers (5.23) marks keys and values, for CUDA graphs to write into
+                torch._dynamo.mark_static_address(x)
+        return replace(self, features=room)
 
-    def positions(self, count: int) -> torch.Tensor:
-        """[count] int64, the positions of the last `count` tokens in the text."""
-        return torch.arange(self.length - count, self.length, device=self.real.device)
+    def write(self, at: torch.Tensor, ids: torch.Tensor, features: torch.Tensor | None) -> None:
+        """Writes tokens in place at the indices `at` [T], on a static cache."""
+        self.ids.index_copy_(1, at, ids)
+        if features is not None and self.features is not None:
+            self.features.index_copy_(1, at, features.detach().to(self.features.dtype))
 
     def recent(self, count: int) -> tuple[torch.Tensor, int]:
         """The ids [B, n] of the last n tokens, and the position of the first of these; n is at most `count`."""
-        parts = [block.ids[:, -left:] for block, left in self._last_blocks(count)]
-        ids = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        ids = self.ids[:, self._last(count)]
         return ids, self.length - ids.shape[1]
 
-    def readable(self, count: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    def readable(self, count: int) -> tuple[torch.Tensor, torch.Tensor, int]:
         """The last n tokens, for a step that reads them; n is at most `count`.
 
-        Args:
-            count: the largest n.
-            like: [..., d], a tensor of the dtype and device of the features.
-
         Returns:
-            Features [B, n, d]; ids [B, n], `UNSEEN` where there are no features; the position of the first token.
+            Features [B, n, d]; ids [B, n]; the position of the first token.
         """
-        ids, features = [], []
-        for block, left in self._last_blocks(count):
-            part = block.ids[:, -left:]
-            if block.features is None:
-                ids.append(part.masked_fill(part != PADDING, UNSEEN))
-                features.append(like.new_zeros(*part.shape, like.shape[-1]))
-            else:
-                ids.append(part)
-                features.append(block.features[:, -left:].to(like.dtype))
-        if len(ids) == 1:
-            return features[0], ids[0], self.length - ids[0].shape[1]
-        joined = torch.cat(ids, 1)
-        return torch.cat(features, 1), joined, self.length - joined.shape[1]
+        assert self.features is not None
+        ids, first = self.recent(count)
+        return self.features[:, self._last(count)], ids, first
 
-    def _last_blocks(self, count: int) -> list[tuple[Block, int]]:
-        """The last blocks that hold `count` tokens, each with the number of its last tokens that are meant."""
-        found, missing = [], count
-        for block in reversed(self._parts):
-            if missing <= 0:
-                break
-            found.append((block, min(missing, block.ids.shape[1])))
-            missing -= block.ids.shape[1]
-        return found[::-1]
+    def _last(self, count: int) -> slice:
+        """The indices of the last `count` tokens, or of all."""
+        end = self.length if self.is_static else self.ids.shape[1]
+        return slice(max(end - count, 0), end)
 
     # ------------------------------------------------------------------------------------------ results
     def continued(
@@ -276,45 +206,22 @@ class TextState:
         return replace(
             self,
             steps=Steps(*map(select, self.steps)),
-            real=select(self.real),
-            blocks=tuple(_map(block, select) for block in self.blocks),
+            ids=select(self.ids),
+            features=None if self.features is None else select(self.features),
             rows=tuple(self.rows[row] for row in order),
-            room=None if self.room is None else _map(self.room, select),
         )
 
     def cropped(self, length: int) -> TextState:
         """The state of the first `length` tokens. Static caches of transformers (5.23) are not cropped."""
-        blocks, real, excess = [*self.blocks], self.real, self.length - length
+        excess = self.length - length
         if excess <= 0:
             return self
-        while excess > 0 and blocks:
-            block = blocks.pop()
-            left = max(block.ids.shape[1] - excess, 0)
-            real = real - (block.ids[:, left:] != PADDING).sum(1)
-            excess -= block.ids.shape[1] - left
-            if left:  # cloned, so that the tokens after it are freed
-                ids, features = block.ids[:, :left].clone(), block.features
-                blocks.append(Block(ids, None if features is None else features[:, :left].clone()))
-        rows = tuple(row.cropped(length) for row in self.rows)
-        steps = self.steps.cropped(length)
-        return replace(self, blocks=tuple(blocks), length=length, real=real, steps=steps, rows=rows)
-
-
-def _map(block: Block, change: Select) -> Block:
-    """A block with `change` applied to its tensors."""
-    return Block(change(block.ids), None if block.features is None else change(block.features))
-
-
-def _merge(first: Block, second: Block) -> bool:
-    """Whether two neighbouring blocks become one: the first is not longer, and together they are not too long."""
-    lengths = first.ids.shape[1], second.ids.shape[1]
-    same = (first.features is None) == (second.features is None)
-    return same and lengths[0] <= lengths[1] and sum(lengths) <= BLOCK
-
-
-def _merged(first: Block, second: Block) -> Block:
-    """Two neighbouring blocks as one."""
-    ids = torch.cat([first.ids, second.ids], 1)
-    if first.features is None or second.features is None:
-        return Block(ids, None)
-    return Block(ids, torch.cat([first.features, second.features], 1))
+        kept = slice(max(self.ids.shape[1] - excess, 0))
+        return replace(
+            self,
+            ids=self.ids[:, kept],
+            features=None if self.features is None else self.features[:, kept],
+            length=length,
+            steps=self.steps.cropped(length),
+            rows=tuple(row.cropped(length) for row in self.rows),
+        )

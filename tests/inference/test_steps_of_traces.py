@@ -1,4 +1,4 @@
-"""Promises of `details`: a step of a trace says what was read, how surely, where, and what came of it."""
+"""Promises of `igc_trace` about a step: it says what was read, how surely, where, and what came of it."""
 
 import pytest
 import torch
