@@ -316,6 +316,15 @@ TABLES: dict[str, Callable[[], str]] = {
             "changed digits found, %": lambda told: percent(told["found"]),
         },
     ),
+    "functions": partial(
+        listed, "functions", "sets", "texts",
+        {
+            "asked": "asked",
+            "right, %": lambda told: percent(told["right"]),
+            "wrong with `ok`": lambda told: f"{told.get('asked wrong', 0) + told.get('others wrong', 0):,}",
+            "silent": lambda told: f"{told.get('asked silent', 0):,}",
+        },
+    ),
     "by_hand": by_hand,
     "rules": rules,
     "gsm8k": gsm8k,

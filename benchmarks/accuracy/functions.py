@@ -1,9 +1,10 @@
 """How often is a function of given numbers right, in lists of unseen layouts and in texts that nobody here wrote?
 
 In: an adapter with functions among its operations (`recipes/many_operands.yaml`), and texts with slots whose answers
-are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained and others that were
-not; of the texts every third of each kind was held out. `confidence` is fitted on rows like those that were trained.
-With `--rows` the training rows are written.
+are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained, held-out ones whose
+failures were looked at, and unseen ones that were chosen before. Of the texts every third of each kind was held out;
+an answer is right if it is the author's. `confidence` is fitted on rows like those that were trained. With `--rows`
+the training rows are written.
 
     python -m benchmarks.accuracy.functions --rows build/functions.jsonl
     python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
@@ -12,6 +13,7 @@ With `--rows` the training rows are written.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -41,8 +43,8 @@ Row = dict[str, Any]
 def training_rows(texts: Path) -> list[Row]:
     """The rows that `recipes/many_operands.yaml` trains."""
     operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 5500), (list_rows(1, sizes=(8, 26)), 800), (function_rows(0), 4000))
-    streams += ((answer_rows(texts, False, 0, operations), 3200),)
+    streams = ((list_rows(0, sizes=(2, 12)), 4500), (list_rows(1, sizes=(8, 36)), 700), (function_rows(0), 3000))
+    streams += ((answer_rows(texts, False, 0, operations), 2800),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     random.Random(0).shuffle(rows)
     return rows
@@ -53,30 +55,52 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
     streams = {
         "fitted on": (list_rows(100), function_rows(100), answer_rows(texts, False, 100, operations)),
         "lists, trained layouts": (list_rows(200),),
-        "lists, held-out layouts": (list_rows(300, held_out=True),),
+        "lists, held-out layouts": (list_rows(300, "held_out_layouts"),),
+        "lists, unseen layouts": (list_rows(400, "unseen_layouts"),),
         "phrasings of the functions": (function_rows(200),),
         "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
     }
     return {name: [row for one in many for row in islice(one, count)] for name, many in streams.items()}
 
 
+def due_of(row: Row) -> str | None:
+    """The number that a row asks for, None if it asks for none."""
+    result: str | None = row["igc_result"]
+    return result if row["completion"][0]["content"] == result else None
+
+
+def is_right(row: Row, result: str | None) -> bool:
+    """Whether a result is the one that is asked for, or the author's answer to a text that no function is."""
+    if due_of(row) is not None or not row.get("answer"):
+        return result == due_of(row)
+    known = {name: int(row[name]) for name in "abcd"}
+    answer = eval(row["answer"], {"math": math} | known)  # noqa: S307 - the package's own texts
+    return result is not None and math.isclose(float(result), answer, rel_tol=1e-12)
+
+
+def group_of(row: Row) -> str:
+    """The kind of a text, or the length of a list."""
+    length = len(row["igc_operands"] or ())
+    return str(row.get("kind", next((f"up to {most}" for most in (5, 10, 20, 30, 50) if length <= most), "more")))
+
+
 def counts(rows: Sequence[Row], readings: Sequence[PromptReading], least: float) -> dict[str, Any]:
     """Right and wrong answers at a threshold, of those that ask for a number and of the others."""
     found: Counter[str] = Counter()
-    by_operation: dict[str, Counter[str]] = {}
+    groups: dict[str, Counter[str]] = {}
     for row, reading in zip(rows, readings, strict=True):
-        due = row["igc_result"] if row["completion"][0]["content"] == row["igc_result"] else None
         speaks = reading.result is not None and (reading.by_rule or reading.probabilities[AT_ONE] >= least)
-        kind = "silent" if not speaks else "right" if reading.result == due else "wrong"
-        if kind == "wrong" and due is None and reading.by_rule:  # an expression in symbols, such as `3*4+5=`
+        kind = "silent" if not speaks else "right" if is_right(row, reading.result) else "wrong"
+        if kind == "wrong" and due_of(row) is None and reading.by_rule:  # an expression in symbols, such as `3*4+5=`
             kind = "by rule"
-        found[f"{'asked' if due is not None else 'others'} {kind}"] += 1
-        if due is not None:
-            by_operation.setdefault(row["igc_operator"], Counter())[kind] += 1
+        found[f"{'others' if due_of(row) is None else 'asked'} {kind}"] += 1
+        if due_of(row) is not None:
+            for group in (group_of(row), row["igc_operator"]):
+                groups.setdefault(group, Counter())[kind] += 1
     asked = sum(found[f"asked {kind}"] for kind in ("right", "wrong", "silent"))
     wrong = found["asked wrong"] + found["others wrong"]
     shares = {"right": found["asked right"] / max(asked, 1), "wrong": wrong / len(rows)}
-    return {"texts": len(rows), "asked": asked, **shares, **found, "operations": dict(sorted(by_operation.items()))}
+    return {"texts": len(rows), "asked": asked, **shares, **found, "groups": dict(sorted(groups.items()))}
 
 
 def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
@@ -88,7 +112,7 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
     readings = {}
     for name, listed in rows.items():
         readings[name] = read_prompts(model, tokenizer, [row["prompt"][0]["content"] for row in listed], batch_size=16)
-        print(name, {k: v for k, v in counts(listed, readings[name], 0.9).items() if k != "operations"}, flush=True)
+        print(name, {k: v for k, v in counts(listed, readings[name], 0.9).items() if k != "groups"}, flush=True)
     fitted = rows.pop("fitted on"), readings.pop("fitted on")
     within = [one for one in THRESHOLDS if counts(*fitted, one)["wrong"] <= MOST_WRONG]
     config.confidence = least = min(within, default=THRESHOLDS[-1])
@@ -99,7 +123,7 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
         told["curve"] = [[one, found_at["right"], found_at["wrong"]] for one, found_at in at.items()]
     items = bigbench_test_set(per_group)
     found["bigbench"] = evaluate(model, tokenizer, items)["exact_match"]
-    written = [row for row in rows["lists, held-out layouts"] if row["igc_operator"] != "none"][:per_group]
+    written = [row for row in rows["lists, unseen layouts"] if due_of(row) is not None][:per_group]
     items = [{"prompt": row["prompt"][0]["content"], "target": row["completion"][0]["content"]} for row in written]
     found["written answers of lists"] = evaluate(model, tokenizer, items)["exact_match"]
     return found
@@ -111,6 +135,7 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
+    parser.add_argument("--lookup", type=Path, metavar="FILE", help="also record the results of `recipes/lookup.py`")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
@@ -118,7 +143,9 @@ def main() -> None:
         write_rows(arguments.rows, training_rows(arguments.texts))
         return
     results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
-    told = {name: one["operations"] for name, one in results["sets"].items()}
+    if arguments.lookup is not None:
+        results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
+    told = {name: one["groups"] for name, one in results["sets"].items()}
     print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     if arguments.output is not None:
         write(arguments.output, results)

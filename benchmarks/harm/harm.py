@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -43,20 +43,13 @@ WORDS: dict[str, Any] = json.loads(
 )
 
 
-class Text(NamedTuple):
-    """A user message and the group of its phrasing."""
-
-    prompt: str
-    group: str
-
-
-def texts(n: int, seed: int = 0) -> dict[str, list[Text]]:
+def texts(n: int, seed: int = 0) -> dict[str, list[str]]:
     """Up to `n` distinct texts of each kind; equal for equal arguments."""
     windows = []
     for paragraph in WORDS["everyday"]:
         words = paragraph.split()
         starts = range(0, len(words) - PROMPT_WORDS + 1, STRIDE)
-        windows += [Text(" ".join(words[start : start + PROMPT_WORDS]), "everyday") for start in starts]
+        windows += [" ".join(words[start : start + PROMPT_WORDS]) for start in starts]
     order = random.Random(f"harm/prose/{seed}")
     return {
         "prose": order.sample(windows, min(n, len(windows))),
@@ -65,13 +58,12 @@ def texts(n: int, seed: int = 0) -> dict[str, list[Text]]:
     }
 
 
-def _distinct(n: int, rng: random.Random, draw: Callable[[random.Random], Text]) -> list[Text]:
-    """Texts of which no two have the same prompt."""
-    made: dict[str, Text] = {}
+def _distinct(n: int, rng: random.Random, draw: Callable[[random.Random], str]) -> list[str]:
+    """Different texts."""
+    made: dict[str, None] = {}
     while len(made) < n:
-        text = draw(rng)
-        made.setdefault(text.prompt, text)
-    return list(made.values())
+        made[draw(rng)] = None
+    return list(made)
 
 
 def _number(rng: random.Random) -> int:
@@ -80,32 +72,31 @@ def _number(rng: random.Random) -> int:
     return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
-def _with_numbers(rng: random.Random) -> Text:
+def _with_numbers(rng: random.Random) -> str:
     """Groups come as often as they have phrasings."""
-    choices = [(group, phrasing) for group, phrasings in WORDS["numbers"].items() for phrasing in phrasings]
-    group, phrasing = rng.choice(choices)
+    phrasing = rng.choice([phrasing for phrasings in WORDS["numbers"].values() for phrasing in phrasings])
     years = dict(zip("yzw", sorted(rng.sample(range(1650, 2020), 3)), strict=True))
-    return Text(phrasing.format(**{name: _number(rng) for name in "abcd"}, **years), group)
+    return str(phrasing.format(**{name: _number(rng) for name in "abcd"}, **years))
 
 
-def _about_arithmetic(rng: random.Random) -> Text:
+def _about_arithmetic(rng: random.Random) -> str:
     """A calculation within a question that does not ask for it, a fifth of them in words."""
     phrasing = rng.choice(WORDS["about"])
     if rng.random() < 0.2:
         a, b, c = rng.sample(WORDS["words"], 3)
-        return Text(phrasing.format(x=rng.choice(WORDS["spelled"]).format(a=a, b=b), c=c), "in words")
+        return str(phrasing.format(x=rng.choice(WORDS["spelled"]).format(a=a, b=b), c=c))
     x = rng.choice(WORDS["expressions"]).format(a=_number(rng), b=_number(rng))
-    return Text(phrasing.format(x=x, c=_number(rng)), "in figures")
+    return str(phrasing.format(x=x, c=_number(rng)))
 
 
 @torch.no_grad()
-def measure(model: Any, tokenizer: Any, items: list[Text], prompts: list[str]) -> dict[str, Any]:
+def measure(model: Any, tokenizer: Any, items: list[str], prompts: list[str]) -> dict[str, Any]:
     """Counts of one kind of texts, in batches shared with arithmetic.
 
     Raises:
         SystemExit: the adapter does not calculate in the same batches.
     """
-    asked, others = (prompt_tokens(tokenizer, some, raw=False) for some in ([t.prompt for t in items], prompts))
+    asked, others = (prompt_tokens(tokenizer, some, raw=False) for some in (items, prompts))
     counts, examples = Counter[str](), []
     for start in range(0, len(items), ROWS):
         chosen = items[start : start + ROWS]
@@ -129,10 +120,10 @@ def measure(model: Any, tokenizer: Any, items: list[Text], prompts: list[str]) -
         same = ~((logits != base) & mask[..., None].bool()).flatten(1).any(1)
         answers, expected = (tokenizer.batch_decode(one, skip_special_tokens=True) for one in (made, plain[:, width:]))
         for at, text in enumerate(chosen):
-            counts += Counter(n=1, with_two_numbers=len(re.findall(r"\d+", text.prompt)) > 1, activated=bool(ok[at]))
+            counts += Counter(n=1, with_two_numbers=len(re.findall(r"\d+", text)) > 1, activated=bool(ok[at]))
             counts += Counter(bit_identical=bool(same[at]), texts_changed=answers[at] != expected[at])
             if answers[at] != expected[at]:
-                examples.append({"prompt": text.prompt, "base": expected[at], "adapter": answers[at]})
+                examples.append({"prompt": text, "base": expected[at], "adapter": answers[at]})
     names = ("n", "with_two_numbers", "activated", "bit_identical", "texts_changed")
     return {name: counts[name] for name in names} | {"examples": examples[:20]}
 

@@ -39,7 +39,8 @@ _KINDS = {"two": 0.4, "chain": 0.16, "brackets": 0.13, "power": 0.1, "decimals":
 _WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "percent": 0.1, "money": 0.08}
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
 _LONGEST = 20  # digits of the long numbers in texts by many hands
-_SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of")
+# Where rules may read an expression; a call such as `min(3, 5)` only at the beginning of a sentence.
+_SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of|(?:^|[.!?:,\n]\s*)=?[A-Za-z]+\(")
 
 _REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct rows counts as exhausted
 

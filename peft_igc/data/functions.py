@@ -19,10 +19,13 @@ from typing import Any
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.literals import integers
 from ..text.operations import FUNCTIONS, takes
-from ..text.values import Limits
+from ..text.reading import read
+from ..text.values import Limits, Value
 from .arithmetic import Row, conversation
 from .columns import canonical, columns_of, label
 from .files import read_rows
+from .wording.drawing import surround
+from .wording.filling import casual
 
 
 __all__ = ["answer_rows", "function_rows", "list_rows", "row_of"]
@@ -46,42 +49,76 @@ def row_of(text: str, operator: str, operands: Sequence[str] = (), limits: Limit
 
 
 def _laid(layout: Mapping[str, str], names: Sequence[str], numbers: Sequence[str], rng: random.Random) -> str:
-    """A list in one of the layouts of `functions.toml`."""
+    """A list in a layout, as `functions.toml` has them."""
     joint = layout.get("joint", "\n")
-    head = layout.get("head", "")
-    if "{no}" in head:
-        head = head.replace("{no}", str(rng.randint(100, 99999)))
-    quantities = [rng.randint(1, 99) if joint == "\n" else 0 for _ in names]
     wide = max(map(len, names))
-    made = [
-        layout["form"].format(name=name, n=number, q=quantity, i=at, pad=" " * (wide - len(name)))
-        for at, (name, number, quantity) in enumerate(zip(names, numbers, quantities, strict=True), 1)
-    ]
-    return f"{head}{joint.join(made[:-1])}{layout.get('last', joint)}{made[-1]}{layout.get('tail', '')}"
+    made = []
+    for at, (name, number) in enumerate(zip(names, numbers, strict=True), 1):
+        time = f"{rng.randint(0, 23)}:{rng.randint(10, 59)}"
+        drawn = {"q": rng.randint(1, 99), "id": rng.randint(100, 99999), "time": time, "other": rng.choice(names)}
+        made.append(layout["form"].format(name=name, n=number, i=at, pad=" " * (wide - len(name)), **drawn))
+    laid = [layout.get("head", ""), joint.join(made[:-1]), layout.get("last", joint), made[-1], layout.get("tail", "")]
+    return re.sub(r"\{no\}", lambda _: str(rng.randint(100, 99999)), "".join(laid))
+
+
+def _drawn_layout(rng: random.Random) -> dict[str, str]:
+    """A layout of parts that are drawn one by one."""
+    kind, parts = rng.choice(list(_texts()["parts"].items()))
+    if kind == "table":
+        return _drawn_table(parts, rng)
+    made = {part: rng.choice(choices) for part, choices in parts.items()}
+    if mark := made.pop("mark", ""):
+        # Nothing would tell the numbers of two columns apart.
+        made["form"] = made["form"] if made["form"].startswith("{n}") and "{" in mark else mark + made["form"]
+    if not made.get("last", ""):
+        made.pop("last", None)
+    return made
+
+
+def _drawn_table(parts: Mapping[str, Any], rng: random.Random) -> dict[str, str]:
+    """A table: the column of the numbers is the last one, or has a title."""
+    columns = [(rng.choice(parts["words"]), rng.choice(parts["titles"])) for _ in range(rng.randint(1, 2))]
+    left, joint, right = rng.choice(parts["edges"])
+    others = rng.sample(parts["others"], rng.randint(0, 2) if joint != "," else 0)  # `12,34` would be one number
+    columns += zip(others, rng.sample(parts["other_titles"], len(others)), strict=True)
+    rng.shuffle(columns)
+    titled = rng.random() < 0.8
+    place = rng.randint(0, len(columns)) if titled else len(columns)
+    columns.insert(place, ("{n}", rng.choice(parts["number_titles"])))
+    lines = [[title for _, title in columns]] * titled
+    if rule := rng.choice(parts["rules"]):
+        lines.append([rule] * len(columns))
+    head = "".join(f"{left}{joint.join(line)}{right}\n" for line in lines)
+    return {"head": head, "form": f"{left}{joint.join(form for form, _ in columns)}{right}"}
 
 
 def list_rows(
-    seed: int, held_out: bool = False, sizes: tuple[int, int] = (3, 50), none: float = 0.15
+    seed: int, layouts: str = "layouts", sizes: tuple[int, int] = (3, 50), none: float = 0.15
 ) -> Iterator[Row]:
     """An endless stream of lists with a request for one function of all their numbers, or for something else.
 
     Args:
         seed: Of the stream.
-        held_out: Whether the lists have the layouts that are held out, or the others.
+        layouts: A table of `functions.toml`: `layouts`, to which drawn ones are added, `held_out_layouts` or
+            `unseen_layouts`.
         sizes: Fewest and most numbers; short lists are drawn more often.
         none: Share of the rows that ask for no such function.
     """
     rng, known = random.Random(f"lists/{seed}"), _texts()
-    layouts = list(known["held_out_layouts" if held_out else "layouts"].values())
+    trained, fixed = layouts == "layouts", list(known[layouts].values())
     while True:
         operator = rng.choice([one for one in known["lists"] if one != NO_ARITHMETIC])
         operator = NO_ARITHMETIC if rng.random() < none else operator
-        layout, request = rng.choice(layouts), rng.choice(known["lists"][operator])
+        layout, request = rng.choice(fixed), rng.choice(known["lists"][operator])
+        if trained and rng.random() < 0.7:
+            layout = _drawn_layout(rng)
         count = int(sizes[0] * (sizes[1] / sizes[0] + 0.3) ** (rng.random() ** 1.5))
         numbers = _numbers(min(count, sizes[1]), operator, rng)
         names = [rng.choice(known["names"]) for _ in numbers]
         laid = _laid(layout, names, numbers, rng)
         request = request.replace("{things}", rng.choice(known["things"]))
+        if trained and rng.random() < 0.25:
+            request = surround(request, False, rng)
         if "{list}" in request and "\n" not in laid:
             text = request.replace("{list}", laid)
         else:
@@ -121,12 +158,19 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
         numbers = _drawn(name, len(slots), rng)
         if rng.random() < none:
             numbers[-1] = rng.choice(("x", "it", "some", "my age", "the rest"))
-            yield row_of(_filled(text, numbers), NO_ARITHMETIC)
+            yield row_of(_varied(_filled(text, numbers), rng), NO_ARITHMETIC)
             continue
         operands = numbers
         if not takes(name):
             operands = [numbers[_SLOTS.index(slot)] for slot in re.findall(r"\{([abc])\}", text)]
-        yield row_of(_filled(text, numbers), name, operands)
+        yield row_of(_varied(_filled(text, numbers), rng), name, operands)
+
+
+def _varied(text: str, rng: random.Random) -> str:
+    """A text as it is, typed in a hurry, or with sentences around it."""
+    if rng.random() < 0.2:
+        text = casual(text, rng)
+    return surround(text, False, rng) if rng.random() < 0.4 else text
 
 
 def _drawn(name: str, count: int, rng: random.Random) -> list[str]:
@@ -167,13 +211,14 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
     """An endless stream of rows from texts with slots that ask for an operation of given numbers, or for none.
 
     Every third text of each kind is held out. Of the others those are left out in which a letter or a mark touches an
-    operand, as in `5km`.
+    operand, as in `5km`, and those that rules read.
 
     Args:
         path: JSON lines with `text`, `constraints` and `kind`; `operation`, the name of a function, a symbol or
             `"none"`; and `operands`, slots or numbers of the text in the operation's order. Texts without an
             `operation` are left out.
-        held_out: Whether these texts are drawn, or the others.
+        held_out: Whether these texts are drawn, or the others. Their rows also have the `kind`, the author's `answer`
+            as an expression, and the numbers of its names.
         seed: Of the stream.
         operations: Those of the adapter; a text that asks for another one asks for none.
     """
@@ -185,21 +230,26 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
     while True:
         for line in rng.sample(texts, len(texts)):
             is_asked = not operations or line["operation"] in operations
-            row = _answered(line, line["operation"] if is_asked else NO_ARITHMETIC, rng)
-            known = {one.digits for one in integers(row["prompt"][0]["content"], decimals=True)}
-            if held_out or known.issuperset(row["igc_operands"] or ()):
-                yield row
+            operation = line["operation"] if is_asked else NO_ARITHMETIC
+            text, operands, numbers = _answered(line, operation, rng)
+            if held_out:
+                yield row_of(text, operation, operands) | {"kind": line["kind"], "answer": line["answer"]} | numbers
+                continue
+            text = _varied(text, rng)
+            known = {one.digits for one in integers(text, decimals=True)}
+            if known.issuperset(operands) and not isinstance(read(text), Value):
+                yield row_of(text, operation, operands)
 
 
-def _answered(line: Mapping[str, Any], operation: str, rng: random.Random) -> Row:
-    """A row of a text with numbers that satisfy its constraints and, in most cases, have a result."""
+def _answered(line: Mapping[str, Any], operation: str, rng: random.Random) -> tuple[str, list[str], dict[str, str]]:
+    """A text with numbers that meet its constraints and, in most cases, have a result; its operands; all numbers."""
     exact = rng.random() < _EXACT
     for _ in range(10 * _TRIES):
         numbers = _satisfying(set(line["constraints"]), operation, rng)
         operands = [numbers.get(term, term) for term in line["operands"]]
         if operation == NO_ARITHMETIC or not exact or isinstance(label(operation, operands, _LIMITS), str):
             break
-    return row_of(_filled(line["text"], list(numbers.values())), operation, operands)
+    return _filled(line["text"], list(numbers.values())), operands, numbers
 
 
 def _satisfying(constraints: set[str], operation: str, rng: random.Random) -> dict[str, str]:

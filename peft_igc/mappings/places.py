@@ -103,6 +103,7 @@ class PlaceTensors(NamedTuple):
         sentence: [n, W] int64, the index of its sentence.
         values: [n, W] int64, the row of `numbers` that a number has; the last one if there is none.
         kinds: [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand.
+        columns: [n, W] int64, of the numbers, as in `Places`.
         numbers: [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD.
     """
 
@@ -112,6 +113,7 @@ class PlaceTensors(NamedTuple):
     sentence: Tensor
     values: Tensor
     kinds: Tensor
+    columns: Tensor
     numbers: Tensor
 
     @property
@@ -142,18 +144,19 @@ def place_tensors(
         chosen = [steps[one] for one in group]
         fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        positions, sentence, values, kinds = fields.unbind(-1)
-        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, numbers))
+        positions, sentence, values, kinds, columns = fields.unbind(-1)
+        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, columns, numbers))
     return made
 
 
 def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
-    """Position, sentence, value and kind of `width` places, of which unused ones are in front; `none` is no value."""
+    """Position, sentence, value, kind and column of `width` places, of which unused ones are in front; `none` is no
+    value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
-    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD)] * (width - len(places.at))
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         value = none if run is None or run.digits is None else known.get(run.digits, none)
-        lines.append((at, sentence, value, kind))
+        lines.append((at, sentence, value, kind, places.columns.get(place, 0)))
     return lines

@@ -169,7 +169,8 @@ class Pointing(NamedTuple):
         operands = pair.prod(-1)
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
-            marked = self.marks.max(-1).values.sum(-1).exp()
+            # The least sure one: the marks of a list are right or wrong together.
+            marked = self.marks.max(-1).values.amin(-1).exp()
             operands = torch.where(count == 2, operands, torch.where(count == 1, pair[..., 0], marked))
         return asked, operation.values / asked * operands, operation.indices
 
@@ -205,20 +206,24 @@ class Pointing(NamedTuple):
         return self._replace(scores=scores, operator=self.operator / temperature, marks=marks)
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
-        """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands; of
-        an operation of many numbers that of the marks, summed over places.
+        """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands. Of
+        an operation of many numbers that of the marks, summed over places, and of the first and the last operand,
+        between which the second half of the encoder then knows to be.
 
         0 for an operand that is not in the text; the collator refuses such rows.
         """
-        equal = (self.digits[:, :, None] == targets.operands[:, :, :2, None]).all(-1)  # [B, A, 2, W]
-        equal &= (self.values < len(self.numbers) - 1)[:, :, None]
-        loss = -self._with_signs(targets.signs[:, :, :2]).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
-        loss = torch.where(equal.any(-1), loss, 0)
         count = self._taken(targets.operator)
-        loss = (loss * (torch.arange(2, device=loss.device) < count[..., None])).sum(-1)
+        last = (targets.operands[..., 0] != PAD).sum(-1) - 1  # [B, A]
+        pair = torch.stack([torch.zeros_like(last), torch.where(count == 0, last, 1).clamp(min=0)], -1)  # [B, A, 2]
+        operands = targets.operands.gather(2, pair[..., None].expand(-1, -1, -1, targets.operands.shape[-1]))
+        equal = (self.digits[:, :, None] == operands[..., None, :]).all(-1)  # [B, A, 2, W]
+        equal &= (self.values < len(self.numbers) - 1)[:, :, None]
+        loss = -self._with_signs(targets.signs.gather(2, pair)).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
+        loss = torch.where(equal.any(-1), loss, 0)
+        loss = torch.where(count == 1, loss[..., 0], loss.sum(-1))
         if not self.has_marks:
             return loss
-        return torch.where(count == 0, _cross_entropy(self.marks, self._due_marks(targets)).sum(-1), loss)
+        return loss + torch.where(count == 0, _cross_entropy(self.marks, self._due_marks(targets)).sum(-1), 0)
 
     def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
         """[B, A] bool: whether all operands of an operation are chosen."""

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..numbers.places import FAR
 from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
@@ -77,9 +78,13 @@ class TokenInputMapping(nn.Module):
         self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in self._takes else None
         self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
         self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
+        # The numbers of a column are marked alike, whatever its words and separators are.
+        self.set_columns = nn.Embedding((FAR + 1) ** 2, dim) if 0 in self._takes else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
+        if self.set_columns is not None:
+            nn.init.zeros_(self.set_columns.weight)
         if config.vocabulary is not None:
             self.know(config.token_table)
 
@@ -145,7 +150,8 @@ class TokenInputMapping(nn.Module):
             ids = ids.masked_fill(~valid, PADDING)
             texts = StepTexts.of(self.tokens, self.max_distance, ids, anchors, since)
         chosen = range(len(texts.anchors)) if steps is None else steps
-        alone = one_batch(anchors) or len(chosen) == 1
+        # Lists differ in length so much that most of one batch would be padding.
+        alone = len(chosen) == 1 or (self.set_slot is None and one_batch(anchors))
         groups = place_tensors(texts, width, steps=chosen, one_group=alone, device=kept.device)
         pointing = concatenate([self._point(kept, group) for group in groups])
         order = [step for group in groups for step in group.steps]
@@ -160,6 +166,8 @@ class TokenInputMapping(nn.Module):
         x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
         x = x.to(self.compression.weight.dtype)
         x = torch.where((places.kinds == 1)[..., None], self.number.to(x.dtype), x)  # Eq. 2
+        if self.set_columns is not None:
+            x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.columns).to(x.dtype), x)
         x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
         scores, operator, marks, chosen, signs = self._read(x, there[:, None], places.is_number, places.sentence)
         found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)

@@ -22,8 +22,9 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING, UNSEEN, Spelled
 
 
-__all__ = ["LEAD", "Places", "Run", "number_runs", "places_of"]
+__all__ = ["FAR", "LEAD", "Places", "Run", "number_runs", "places_of"]
 
+FAR = 3  # numbers of one line on each side of another one that are counted
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 
@@ -44,11 +45,13 @@ class Places(NamedTuple):
         at: the token of each place, of a number its first one.
         sentence: the index of its sentence, from 0.
         numbers: the runs that begin at a place, by place.
+        columns: of the numbers, by place, what `_columns` finds.
     """
 
     at: list[int]
     sentence: list[int]
     numbers: dict[int, Run]
+    columns: dict[int, int]
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
@@ -99,7 +102,24 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     sentence = _sentences(table, window, runs, since - begin)
     first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
-    return Places([one + begin for one in at], [sentence[one] for one in at], numbers)
+    column = _columns(runs, spelled)
+    columns = {place: column[at[place]] for place in numbers}
+    return Places([one + begin for one in at], [sentence[one] for one in at], numbers, columns)
+
+
+def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, int]:
+    """How many numbers are before and after each number in its line, up to `FAR`, as one integer; by first token."""
+    text, ends = spelled
+    lines, line, at = [], 0, 0
+    for run in runs:
+        line, at = line + text.count("\n", at, ends[run.first]), ends[run.first]
+        lines.append(line)
+    found = {}
+    for _, there in itertools.groupby(zip(lines, runs, strict=True), lambda one: one[0]):
+        firsts = [run.first for _, run in there]
+        for index, first in enumerate(firsts):
+            found[first] = min(index, FAR) * (FAR + 1) + min(len(firsts) - 1 - index, FAR)
+    return found
 
 
 def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:

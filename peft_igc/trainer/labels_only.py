@@ -43,7 +43,9 @@ def score_labels_only(model: nn.Module) -> None:
     @functools.wraps(type(model).forward)  # `generate` validates its arguments against this signature
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         labels: Any = kwargs.get("labels")  # [B, T]
-        if not kwargs.get("fused_lm_head") or kwargs.get("shift_labels") is not None or not _helps(labels):
+        # On other devices TRL scores only positions with a label itself.
+        scores_all = torch.is_tensor(labels) and labels.device.type == "cpu" and not torch.compiler.is_compiling()
+        if not kwargs.get("fused_lm_head") or kwargs.get("shift_labels") is not None or not scores_all:
             return fused(*args, **kwargs)
         targets = labels[:, 1:]  # [B, T - 1]
         chosen = targets != IGNORE
@@ -62,11 +64,6 @@ def score_labels_only(model: nn.Module) -> None:
 
     forward._igc_labels_only = True  # type: ignore[attr-defined]
     model.forward = types.MethodType(forward, model)
-
-
-def _helps(labels: Any) -> bool:
-    """Whether TRL would score positions without a label on the device of `labels`."""
-    return torch.is_tensor(labels) and labels.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _put_back(output: Any, chosen: torch.Tensor) -> Any:

@@ -196,7 +196,7 @@ def recorded(model: Any, outputs: list[Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         output = model(*args, **kwargs)
-        # The fields are declared on the output's class (`hooks.outputs`), so they survive DDP's rebuilding of outputs.
+        # The fields are declared on the output's class (`hooks.calls`), so they survive DDP's rebuilding of outputs.
         if getattr(output, "igc_loss", None) is not None:
             outputs.append(output)
         return output

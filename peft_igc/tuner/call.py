@@ -127,7 +127,7 @@ class Call:
             and was left out of a copy (`remember_call`).
         without_grad: whether gradients were off when the adapter ran in training mode.
         state: the state of the text after this pass, None before the adapter has run.
-        event: what this pass has read; None without an anchor.
+        event: what this pass has read, if somebody observes or its generation logs steps; else None.
         packed: the texts in a row of several, of `engines.continuous_batching`; None where each text has its row.
     """
 

@@ -186,7 +186,8 @@ def read_and_calculate(
         result = results_of(decisions, anchors.shape, config.result_digits or 0, anchors.device)
     else:
         result = calculate_step(config, reading.choose(), context.legible)
-    call.event = Step(anchors, reading, result, decisions, context.first, context.ids)
+    if thread.observers or (call.generation is not None and call.generation.log is not None):
+        call.event = Step(anchors, reading, result, decisions, context.first, context.ids)
     for observer in thread.observers:
         observer(call.event)
     if call.targets is not None:

@@ -8,7 +8,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from benchmarks.accuracy.number_ends import OpenEndsTrainer, digit_tokens, divergence, ends_of
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
 from peft_igc.text import Vocabulary
@@ -17,16 +17,9 @@ from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.two_stage import after_prompts
 
 
-TABLE = TokenTable(
-    vocabulary=Vocabulary([*(str(at).encode() for at in range(10)), b"00", b" 5", b".", b".5", b"0.", b"-"]),
-    group=1,
-    minus=15,
-    point=12,
-)
-
-
 def test_digits_without_a_space_continue_a_number_and_zeros_leave_a_decimal_as_it_is():
-    digits, changing = digit_tokens(TABLE, 16)
+    tokens = [*(str(at).encode() for at in range(10)), b"00", b" 5", b".", b".5", b"0.", b"-"]
+    digits, changing = digit_tokens(TokenTable(vocabulary=Vocabulary(tokens), group=1, minus=15, point=12), 16)
     assert digits.nonzero()[:, 0].tolist() == [*range(11), 13, 14]
     assert changing.nonzero()[:, 0].tolist() == [*range(1, 10), 13]
 
@@ -51,7 +44,7 @@ def writes_once():
     return model, tokenizer, with_open_ends(rows[:3], tokenizer) + rows[3:]
 
 
-def test_an_open_end_has_the_base_without_digits_as_its_target(writes_once):
+def test_an_open_end_is_trained_with_the_labels_and_its_target_is_the_base_without_digits(writes_once):
     model, tokenizer, rows = writes_once
     batch = after_prompts(model, rows, tokenizer.pad_token_id)
     assert ends_of(model, batch).row.tolist() == [0, 0, 1, 1, 2, 2]
@@ -66,14 +59,10 @@ def test_an_open_end_has_the_base_without_digits_as_its_target(writes_once):
             logits = model(torch.tensor([there])).logits[0, -1].masked_fill(tokens[not after_number], float("-inf"))
         torch.testing.assert_close(ends.target[index].exp(), logits.softmax(-1), atol=1e-4, rtol=1e-3)
     assert ends_of(model, after_prompts(model, rows[3:], tokenizer.pad_token_id)) is None
-
-
-def test_open_ends_are_trained_with_the_labels(writes_once):
-    model, tokenizer, rows = writes_once
-    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    # They are trained with the labels.
     with torch.no_grad():
         output = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
-    labels, ends = batch.inputs["labels"][:, 1:], ends_of(model, batch)
+    labels = batch.inputs["labels"][:, 1:]
     losses = torch.nn.functional.cross_entropy(output.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
     there = divergence(output.logits[ends.row, ends.place], ends.target)
     assert there > 0.01
@@ -83,11 +72,9 @@ def test_open_ends_are_trained_with_the_labels(writes_once):
     assert float(found) == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
 
 
-def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once():
-    base, tokenizer = tiny_base()
-    config = IGCConfig.from_tokenizer(tokenizer, interface="hidden", reading_dim=32, num_heads=2, num_digits=40)
-    model = get_peft_model(base, config)
-    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(2), tokenizer)
-    batch = after_prompts(model, with_open_ends(rows, tokenizer), tokenizer.pad_token_id)
+def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once(writes_once):
+    model, tokenizer, rows = writes_once
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    model.peft_config["default"].write_again = True
     with pytest.raises(ValueError, match="`open_ends` need a calculator with the token interface"):
         ends_of(model, batch)

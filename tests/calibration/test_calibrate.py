@@ -154,7 +154,11 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
     model, tokenizer = tiny_igc()
     config, prompts = model.peft_config["default"], ["Well, 5280 divided by 12", "Well, divide 5280 by 12"]
-    chances = [one.probabilities for one in read_prompts(model, tokenizer, prompts)]
+    readings = read_prompts(model, tokenizer, prompts)
+    chances = [one.probabilities for one in readings]
+    config.confidence, config.temperature = 1.0, 4.0
+    assert read_prompts(model, tokenizer, prompts) == readings
+    assert (config.confidence, config.temperature) == (1.0, 4.0)
     for temperature in (0.5, 4.0):
         config.temperature, config.confidence = temperature, 0.0
         for prompt, known in zip(prompts, chances, strict=True):

@@ -116,6 +116,8 @@ def test_a_step_of_tokens_says_what_was_read_and_where():
 
 def test_a_reading_that_confidence_refuses_is_shown():
     model, tokenizer = tiny_igc()
+    (step,) = trace(model, tokenizer, "What is 6 multiplied by 7 minus 2?").steps
+    assert (step.reason, step.spans) == ("no_arithmetic", ())  # of what is not calculated no number is lit
     model.peft_config["default"].confidence = 1.0
     found = trace(model, tokenizer, "What is 58 taken from 936?")
     (step,) = found.steps

@@ -8,11 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from peft_igc import tiny_igc
 from peft_igc.calibration.calibrate import read_results
 from peft_igc.mappings.decisions import certainty, decided
-from peft_igc.mappings.places import StepTexts
+from peft_igc.mappings.places import StepTexts, place_tensors
 from peft_igc.mappings.readings import SCALE, Mark
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.places import places_of
@@ -166,6 +167,21 @@ def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):
     assert not [name for name in model.state_dict() if "set_" in name]
     reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
     assert [name for name, _ in reader.named_parameters() if "set_" in name]
+
+
+def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
+    texts = texts_of(many, "no | price\n1 | 40 | 7\n2 | 50\nall?")
+    (places,) = texts.places
+    found = {run.digits: divmod(places.columns[at], 4) for at, run in places.numbers.items()}
+    assert found == {"1": (0, 2), "40": (1, 1), "7": (2, 0), "2": (0, 1), "50": (1, 0)}
+    model, _, config = many
+    reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
+    torch.nn.init.normal_(reader.set_columns.weight)
+    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, device="cpu")
+    kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
+    with torch.no_grad():
+        first, second = (reader._point(kept, one) for one in (fields, fields._replace(columns=fields.columns * 0)))
+    assert not torch.equal(first.marks, second.marks)
 
 
 # ------------------------------------------------------------------------------------------ golden texts

@@ -45,11 +45,14 @@ def targets(operation, operands):
     return Targets(*(made[f"igc_{name}"] for name in Targets._fields))
 
 
-def test_a_set_is_as_probable_as_all_of_its_marks_together():
-    asked, sure, operation = pointing(["3", "", "5", "8"], "sum", marks=(0, 2)).chances()
+def test_a_set_is_as_probable_as_the_least_sure_of_its_marks_however_long_it_is():
+    found = pointing(["3", "", "5", "8", *["9"] * 40], "sum", marks=(0, 2))
+    asked, sure, operation = found.chances()
     assert OPERATIONS[operation.item()] == "sum"
     assert asked.item() == pytest.approx(1)
-    assert sure.item() == pytest.approx(0.99**3)  # the word is no number, so nothing about it is in doubt
+    assert sure.item() == pytest.approx(0.99)
+    found.marks[0, 0, 3, :2] = torch.tensor([0.7, 0.3]).log()
+    assert found.chances()[1].item() == pytest.approx(0.7)
     assert pointing(["3", "", "5"], "+").chances()[1].item() == pytest.approx(1)
     assert pointing(["3", "", "5"], "square").chances()[1].item() == pytest.approx(1)
 
@@ -69,18 +72,22 @@ def test_marks_are_due_where_the_operands_stand_and_ignored_where_one_may_be_ano
     assert pointing(numbers, "sum")._due_marks(targets("sum", operands)).tolist() == [[due]]
 
 
-def test_the_loss_of_a_set_is_that_of_its_marks_and_of_a_single_number_that_of_the_first_pointer():
+def test_the_loss_of_a_set_is_that_of_its_marks_and_of_its_ends_and_of_a_single_number_that_of_the_first_pointer():
     anchors = torch.zeros(1, 1, dtype=torch.int64)
 
     def told(found, due):
         loss, _, correct = reading_loss(found, due, anchors, found.choose())
         return round(loss.item(), 4), correct.item()
 
-    good, bad = pointing(["3", "", "5", "8"], "sum", marks=(0, 2)), pointing(["3", "", "5", "8"], "sum", marks=(0, 3))
-    assert told(good, targets("sum", ["3", "5"])) == (round(-3 * torch.tensor(0.99).log().item(), 4), True)
-    loss, correct = told(bad, targets("sum", ["3", "5"]))
-    assert loss > 9
+    good, bad = (pointing(["3", "", "5", "8"], "sum", marks=marks) for marks in ((0, 2, 3), (0, 2)))
+    due = round(-3 * torch.tensor(0.99).log().item(), 4)
+    assert told(good, targets("sum", ["3", "5", "8"])) == (due, True)
+    loss, correct = told(bad, targets("sum", ["3", "5", "8"]))
+    assert 4 < loss < 9
     assert not correct
+    loss, correct = told(bad, targets("sum", ["3", "5"]))  # the marks are right, and the second pointer is at the 8
+    assert loss > 99
+    assert correct
     assert told(pointing(["3", "", "5"], "square"), targets("square", ["3"])) == (0.0, True)
     assert not told(pointing(["3", "", "5"], "square"), targets("square", ["5"]))[1]
 
@@ -89,7 +96,7 @@ def test_groups_of_contexts_with_marks_are_joined():
     short, long = pointing(["3", "5"], "sum", marks=(0, 1)), pointing(["", "3", "5"], "sum", marks=(1, 2))
     parts = [part.mapped(lambda x: x.flatten(0, 1)) for part in (short, long)]
     joined = concatenate(parts)
-    assert joined.chances()[1].tolist() == pytest.approx([0.99**2] * 2)
+    assert joined.chances()[1].tolist() == pytest.approx([0.99] * 2)
     assert joined.cooled(2.0).chances()[1][0].item() == pytest.approx(joined.cooled(2.0).chances()[1][1].item())
     read = [[one for one in row[7:] if one >= 0 and one % 3] for row in joined.summary().tolist()]
     assert read == [[0 * 3 + 1, 1 * 3 + 1], [1 * 3 + 1, 2 * 3 + 1]]

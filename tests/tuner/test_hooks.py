@@ -15,7 +15,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from peft_igc.tuner.call import Fields, thread
 from peft_igc.tuner.hooks import TARGETS
-from peft_igc.tuner.hooks.outputs import with_fields
+from peft_igc.tuner.hooks.calls import with_fields
 
 
 IDS = texts(2, 6)

@@ -1,29 +1,33 @@
 """`model(...)`: takes the `igc_*` arguments, pushes and pops the `Call`, adds the loss to the output.
 
 In: `model(..., igc_anchors, igc_operands, igc_signs, igc_operator, igc_result, igc_result_sign, igc_result_status,
-igc_result_scale, igc_add_loss)`. Out: outputs with the fields of `outputs.Fields`.
+igc_result_scale, igc_add_loss)`. Out: outputs of a subclass of their class, with the fields of `call.Fields`. Extra
+keys would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra key
+would lose its gradient.
 
 Shapes: B rows, T positions of this call, A anchors per row. Try it: `pytest tests/tuner/test_hooks.py`
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
 import torch
 from torch import nn
+from transformers.utils import ModelOutput
 
 from ...mappings.readings import Targets
 from ..anchors import check_anchors
-from ..call import EMBEDDINGS, Call, current_call, current_generation, thread
+from ..call import EMBEDDINGS, Call, Fields, current_call, current_generation, thread
 from ..passes import read_early
 from ..state.cache import find_cache
 from .notices import tell_of_bypass
-from .outputs import with_fields
 from .wrapper import Wrapper, active_config, active_layer
 
 
-__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput"]
+__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput", "extended", "with_fields"]
 
 TARGETS = tuple(f"igc_{field}" for field in Targets._fields)
 
@@ -120,6 +124,40 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
                 "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
                 "across texts. Set `packing=False` and `padding_free=False`."
             )
+
+
+@functools.cache
+def output_class(cls: Any, *names: str) -> Any:
+    """The subclass of the output class `cls` with more fields, all None by default."""
+    fields = [(name, Any, dataclasses.field(default=None)) for name in names]
+    made = dataclasses.make_dataclass(f"IGC{cls.__name__}", fields, bases=(cls,))
+    made.__module__ = __name__
+    made.__doc__ = f"`{cls.__name__}` with the fields `{'`, `'.join(names)}`."
+    return made
+
+
+def extended(output: ModelOutput, fields: dict[str, Any]) -> ModelOutput:
+    """A copy of `output` with more `fields`, as an instance of a subclass of its class."""
+    values = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    cls: Any = type(output)
+    return output_class(cls, *fields)(**values, **fields)
+
+
+def with_fields(output: Any, fields: Fields, add_to_loss: bool) -> ModelOutput:
+    """A copy of a base model's output with `fields`, as an instance of a subclass of its class.
+
+    With `add_to_loss` the mean reading loss is added to `loss`, if there is one. `transformers.Trainer` optimizes
+    `loss` alone; `IGCTrainer` passes `igc_add_loss=False` and weights the reading loss itself.
+    """
+    if not isinstance(output, ModelOutput):
+        raise ValueError(
+            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
+            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
+        )
+    made: Any = extended(output, {f"igc_{name}": value for name, value in fields._asdict().items()})
+    if add_to_loss and made.loss is not None:
+        made.loss = made.loss + fields.loss.to(made.loss.device) / fields.count.clamp(min=1)
+    return made
 
 
 class Capture:

@@ -20,8 +20,8 @@ from ..config_values import PROMPT_END
 from ..graphs import make_plan
 from ..state.cache import find_cache, is_followed, states_of
 from ..steps import Generated
+from .calls import extended
 from .notices import tell_of_absence, warn_of_embeddings
-from .outputs import extended
 from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 

@@ -24,7 +24,7 @@ import torch
 
 from ...numbers.calculator import Result
 from ...text.spelling import Continuation, Row
-from ...text.vocabulary import UNSEEN
+from ...text.vocabulary import PADDING, UNSEEN
 
 
 Select = Callable[[torch.Tensor], torch.Tensor]
@@ -124,14 +124,15 @@ class TextState:
             state = self._with_room_for(features)
             state.write(torch.arange(self.length, length, device=ids.device), ids, features)
             return replace(state, length=length)
-        # A copy in any case: the caller may change its own tensor.
-        ids = torch.cat([self.ids, ids], 1) if self.ids.shape[1] else ids.clone()
-        if features is not None and ids.shape[1] > features.shape[1]:
-            before = self.features
-            if before is None:  # all earlier tokens are unseen
-                before = features.new_zeros(len(ids), self.ids.shape[1], features.shape[-1])
-            features = torch.cat([before, features], 1)
-        return replace(self, ids=ids, features=features, length=length)
+        if not self.ids.shape[1]:
+            return replace(self, ids=ids.clone(), features=features, length=length)  # the caller may change its own
+        known, kept = self.ids, self.features
+        if features is not None:
+            if kept is None:  # a step that reads the new tokens knows no others
+                known = known.masked_fill(known != PADDING, UNSEEN)
+                kept = features.new_zeros(*known.shape, features.shape[-1])
+            features = torch.cat([kept, features], 1)
+        return replace(self, ids=torch.cat([known, ids], 1), features=features, length=length)
 
     def passed_by(self, tokens: int) -> TextState:
         """The state with `tokens` more tokens that were processed while the adapter was off."""
