@@ -160,7 +160,6 @@ def test_tokens_from_while_the_calculator_was_off_are_unseen():
     assert [part.shape for part in held.features] == [(3, 4)]
 
 
-# ------------------------------------------------------------------------------------------------------- refusals
 WAYS = {
     "generate_batch": lambda model: model.generate_batch([[5, 6], [7]], settings(model, max_new_tokens=2)),
     "paged": lambda model: model.generate(torch.tensor([[5, 6]]), cache_implementation="paged", max_new_tokens=2),

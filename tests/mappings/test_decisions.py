@@ -1,7 +1,4 @@
-"""Decisions: what a text says by itself is final, and the network decides the rest.
-
-Try it: `pytest tests/mappings/test_decisions.py`
-"""
+"""Decisions: what a text says by itself is final, and the network decides the rest."""
 
 import dataclasses
 import json
@@ -121,7 +118,6 @@ def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_abou
     assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
 
 
-# ------------------------------------------------------------------------------------------ functions
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
 
 
@@ -184,7 +180,6 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
     assert not torch.equal(first.marks, second.marks)
 
 
-# ------------------------------------------------------------------------------------------ golden texts
 def lines():
     """The texts of the golden file that are refused with the default limits, with their reasons."""
     read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]

@@ -1,7 +1,4 @@
-"""Operations of one number and of many: marks, their probability and their loss.
-
-Try it: `pytest tests/mappings/test_marks.py`
-"""
+"""Operations of one number and of many: marks, their probability and their loss."""
 
 import pytest
 import torch

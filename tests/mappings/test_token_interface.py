@@ -85,9 +85,6 @@ def results(step):
     return numbers(step.result.digits, step.result.sign)
 
 
-# ------------------------------------------------------------------------------------------ exactness
-
-
 def test_equal_operands_are_two_numbers_of_the_text_and_one_number_is_never_both():
     step = step_of(pointing("+", 0), "5 + 5 =", "007 + 0 =", "5 =", "5 + 5% =", "1 =")
     assert results(step) == [10, 7, None, None, None]
@@ -104,28 +101,6 @@ def test_neither_the_value_nor_the_length_of_a_number_changes_what_is_pointed_at
     close(short.operator, long.operator)
 
 
-def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch):
-    """Of 16 rows that generate, one may be at an anchor: the 15 others were read at full length."""
-    model = pointing("+", 0)
-    reader, batch = reader_of(model), batch_of(*["1 " * 60 + "3 + 4"] * 16)
-    tokens, point = [], reader._point
-
-    def counted(kept, places):
-        tokens.append(places.positions.numel())
-        return point(kept, places)
-
-    monkeypatch.setattr(reader, "_point", counted)
-    width = batch["input_ids"].shape[1]
-    ends = torch.tensor([[width - 1 if row == 5 else -1] for row in range(16)])
-    with torch.no_grad():
-        step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
-        assert sum(tokens) < width + 16 * 2
-        alone = steps_of(model, batch["input_ids"][:1], ends[5:6], attention_mask=batch["attention_mask"][:1])
-    assert operands(step)[5] == operands(alone)[0] is not None
-    close(step.reading.operator[5], alone.reading.operator[0])
-
-
-# ------------------------------------------------------------------------------------------ causality
 @pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
 def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
     model, prompt = pointing("+", 0), encode("12 + 5")
@@ -153,7 +128,6 @@ def by_pieces(model, ids, sizes, anchors):
     return torch.cat(logits, 1)
 
 
-# ------------------------------------------------------------------------------------------ silence
 SILENT = {
     "+": [" what is plus =", " what is 12 plus =", *(f"12{more} + 3 =" for more in ("%", "th", ":30", ",34"))],
     "*": ["123456789012 * 123 ="],  # too long a result
@@ -177,7 +151,6 @@ def test_rows_without_an_answer_are_bit_for_bit_the_base_models_beside_rows_with
         same_bits(out.stacked[silent], generated(model, **batch).stacked[silent])
 
 
-# ------------------------------------------------------------------------------------------ writing
 class Told(NamedTuple):
     """What continues a result at each position, [1, L] each."""
 

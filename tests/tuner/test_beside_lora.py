@@ -165,7 +165,6 @@ def test_deleting_a_lora_through_the_calculators_model_raises():
     assert "style" in model.peft_config
 
 
-# ------------------------------------------------------------------------------------------ saved whole or not at all
 @pytest.mark.parametrize("name", ["layers", "1", "q_proj", "weight"])
 def test_a_calculator_named_like_a_part_of_other_weights_is_refused(name):
     base = tiny_model("llama")

@@ -138,7 +138,6 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
     assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_with is None
 
 
-# ------------------------------------------------------------------------------------------ one of both by hand
 @pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
 def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(names, tmp_path):
     both(names).save_pretrained(tmp_path)
@@ -208,7 +207,6 @@ def test_both_loaded_by_hand_are_as_if_loaded_together_in_either_order(folder):
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 
 
-# ------------------------------------------------------------------------------------------ entries
 def test_an_entry_is_the_path_between_the_folders_of_two_adapters():
     for name, other, entry in (("default", "a", "a"), ("a", "b", "../b"), ("a", "default", "..")):
         assert entry_of(name, other) == entry

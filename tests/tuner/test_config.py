@@ -32,7 +32,6 @@ def own_fields():
     }
 
 
-# ------------------------------------------------------------------------------------------------ documentation
 def test_the_docstring_names_every_field_once_with_its_default():
     documented = {name: default for name, _, default in ENTRY.findall(IGCConfig.__doc__)}
     assert len(ENTRY.findall(IGCConfig.__doc__)) == len(documented)
@@ -54,7 +53,6 @@ def test_the_config_has_what_peft_and_trl_read_with_help_texts_and_nothing_that_
     assert not names & {"bias", "layers_to_transform"}
 
 
-# ------------------------------------------------------------------------------------------------ values
 def test_the_result_is_as_long_as_the_operands_unless_told():
     assert IGCConfig(num_digits=6).result_digits == 6
     assert IGCConfig(num_digits=6, result_digits=9).result_digits == 9
@@ -140,7 +138,6 @@ def test_the_prompts_end_is_an_anchor_unless_anchors_are_named():
         assert IGCConfig(anchors=given).anchors == (given if isinstance(given, dict) else {"prompt_end": True})
 
 
-# ------------------------------------------------------------------------------------------------ files
 FULL = {
     "layer": 3,
     "anchors": {"prompt_end": True, "turns": [[5, 6], [7]], "inline": [[28], [3, 28]], "ends": [2]},
@@ -215,7 +212,6 @@ def test_damaged_weights_beside_the_config_are_named(tmp_path):
         IGCConfig.from_pretrained(str(tmp_path))
 
 
-# ------------------------------------------------------------------------------------------------ from_tokenizer
 HEADER = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
 

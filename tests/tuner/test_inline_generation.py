@@ -4,7 +4,6 @@ The yardstick is one uncached pass over each final text alone, without padding, 
 logits within 1e-4 in float32, steps exactly equal. Texts follow a script that is the same in all modes: at some steps
 the next token is a number, a sign or an anchor, which one depends on the row; at the others the model chooses.
 Llama has every mode with every rule, each further architecture a random walk through them; `make test-all` has all.
-Try it: `pytest tests/tuner/test_inline_generation.py`
 """
 
 import copy

@@ -42,7 +42,6 @@ def llama(interface):
     return model, telling_texts(model, [9, 9, 9])
 
 
-# ------------------------------------------------------------------------------------------ silence
 class Overwrite:
     """A hook on the decoder layer that changes its output before the calculator sees it."""
 
@@ -74,7 +73,6 @@ def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 
 
-# ------------------------------------------------------------------------------------------ ground truth
 def truth(llama):
     """A batch whose targets have results other than the model reads."""
     model, rows = llama
@@ -122,7 +120,6 @@ def test_training_is_silent_where_the_truth_has_no_number(llama):
             same_bits(got, model(input_ids=ids).logits)
 
 
-# ------------------------------------------------------------------------------------------ anchors and steps
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
 def test_each_position_is_governed_by_the_latest_anchor_at_or_before_it(arch):
     model = adapted(arch)
@@ -162,7 +159,6 @@ def test_labels_put_an_anchor_before_each_labelled_stretch_and_none_where_there_
         same_bits(got[2:], scored(model, ids, None)[2:])
 
 
-# ------------------------------------------------------------------------------------------ gradients
 def gradients(model):
     return {name: p.grad for name, p in model.named_parameters() if ".igc_" in name}
 
@@ -229,7 +225,6 @@ def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
     assert any(grad is not None and grad.any() for grad in written)
 
 
-# ------------------------------------------------------------------------------------------ the decoder layer
 @pytest.mark.parametrize("recorded_before", [False, True])
 def test_recorded_hidden_states_contain_the_update(recorded_before):
     base, ids = tiny_model("llama"), texts(3, 9)
@@ -263,7 +258,6 @@ def test_running_the_backbone_alone_is_said_aloud(llama, caplog):
     assert "was called outside of `LlamaForCausalLM`, so the calculator is off for this pass" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ speed
 def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a_result_is_open(llama, monkeypatch):
     """In the hidden interface never: only the token interface has to know the new token."""
     model, rows = llama

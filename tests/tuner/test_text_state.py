@@ -39,7 +39,6 @@ from peft_igc.tuner.steps import Step
 WIDTH = 4
 
 
-# ------------------------------------------------------------------------------------------ a value
 def empty(rows=2):
     return TextState.empty(rows, 3, "cpu")
 
@@ -66,7 +65,6 @@ def test_a_text_knows_its_real_tokens_and_those_that_can_be_read_through_crops_a
     assert state.length == 8  # a fork of it is as it was
 
 
-# ------------------------------------------------------------------------------------------ forks
 @pytest.fixture(scope="module")
 def trained():
     """The embedded base with its trained adapter."""
@@ -87,7 +85,6 @@ def answer(model, tokenizer, ids, cache=None):
     return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), steps
 
 
-# ------------------------------------------------------------------------------------------ unseen text
 @pytest.mark.parametrize("how", ["off", "rebuilt"])
 def test_a_number_whose_beginning_was_not_seen_is_refused(trained, how):
     model, tokenizer = trained
@@ -150,7 +147,6 @@ def test_a_cache_that_was_shortened_behind_its_back_is_not_read(trained, caplog)
     assert "was not shortened by its own methods" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ refusals
 def test_an_adapter_that_was_replaced_under_its_name_does_not_go_on_with_a_text():
     model = adapted("llama", interface="tokens")
     cache = DynamicCache(config=model.config)
@@ -183,7 +179,6 @@ def test_a_mask_of_neither_the_text_nor_the_call_is_refused():
             )
 
 
-# ------------------------------------------------------------------------------------------ calls that cannot leak
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
     model = adapted("llama", interface="tokens")
@@ -208,7 +203,6 @@ def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
         igc_layers(model)[0]._base_model[0].model(input_ids=ids)
 
 
-# ------------------------------------------------------------------------------------------ nothing that is not read
 def kept_bytes(model, ids, **options):
     """Bytes of the state after each pass of a `generate`."""
     seen, run = [], layer.act
@@ -255,7 +249,6 @@ def test_what_is_not_kept_changes_no_token(interface):
         assert torch.equal(model.generate(ids, **given, **options), wanted)
 
 
-# ------------------------------------------------------------------------------------------ on a cache
 def test_a_cache_layer_stays_what_it_was_and_gains_one_class():
     model = adapted("llama")
     caches = [DynamicCache(config=model.config) for _ in range(2)]
@@ -289,7 +282,6 @@ def test_a_cache_is_found_by_keyword_by_position_and_inside_of_a_pair():
     assert find_cache((None, 3), {"x": torch.zeros(1)}) is None
 
 
-# ------------------------------------------------------------------------------------------ hybrid architectures
 SMALL = {
     "hidden_size": 32,
     "intermediate_size": 64,

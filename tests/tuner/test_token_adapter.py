@@ -42,7 +42,6 @@ def logits(model, batch=PROMPTS):
         return model.eval()(**batch).logits
 
 
-# ------------------------------------------------------------------------------------------ training
 def gradients(model):
     """Of one pass with both losses."""
     model.zero_grad()
@@ -119,9 +118,6 @@ def test_several_anchors_of_a_row_are_read_and_taught_apart():
     assert counts.tolist() == [[2, 4, 0]]
 
 
-# ------------------------------------------------------------------------------------------ files and neighbours
-
-
 def test_resized_embeddings_change_nothing_that_was_there():
     model = get_peft_model(tiny_model("llama"), config()).eval()
     before = logits(model)
@@ -129,7 +125,6 @@ def test_resized_embeddings_change_nothing_that_was_there():
     torch.testing.assert_close(logits(model)[..., :128], before, atol=1e-5, rtol=0)
 
 
-# ------------------------------------------------------------------------------------------ prompts of embeddings
 def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
     settings = {"max_new_tokens": 2, "do_sample": False, "attention_mask": PROMPTS["attention_mask"]}
     model = get_peft_model(tiny_model("llama"), config()).eval()

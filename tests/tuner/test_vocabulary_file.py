@@ -71,7 +71,6 @@ def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     assert reader.tokens == model.peft_config[name].token_table
 
 
-# ------------------------------------------------------------------------------------------------ files
 def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
     weights = load_file(folder / WEIGHTS)
     assert [key for key, value in weights.items() if not value.is_floating_point()] == [
@@ -81,7 +80,6 @@ def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
     assert json.loads((folder / CONFIG).read_text())["number_tokens"] == FACTS
 
 
-# ------------------------------------------------------------------------------------------------ ways of loading
 def beside_another(base, folder):
     """As a further adapter of a model that has one with another vocabulary."""
     model = get_peft_model(base, config(OTHER), adapter_name="other")
@@ -134,7 +132,6 @@ def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tm
         assert all(torch.equal(found[key], value) for key, value in first.items())
 
 
-# ------------------------------------------------------------------------------------------------ copies and casts
 @pytest.mark.parametrize("cast", [torch.bfloat16, torch.float16, torch.float64])
 def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
     model = attached().to(cast)
@@ -143,7 +140,6 @@ def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
     assert_knows(PeftModel.from_pretrained(tiny_model("llama").to(cast), tmp_path))
 
 
-# ------------------------------------------------------------------------------------------------ refusals
 def damaged(folder, place, change):
     """A copy of an adapter whose vocabulary in the file is another tensor, or none."""
     shutil.copytree(folder, place)
