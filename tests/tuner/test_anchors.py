@@ -13,7 +13,7 @@ from peft_igc.tuner.config_values import SINCE_LAST_ANCHOR
 
 
 TURN, SIGN, TEXT = 7, 8, 1
-IDS = torch.tensor([[0, 0, 5, 6, 7, 8], [3, 4, 5, 6, 7, 8]])
+IDS = torch.tensor([[0, 0, 5, 6, 7, 8], [3, 4, 5, 6, 7, 8], [3, 4, 5, 6, 7, 8]])
 VALID = IDS > 0
 
 
@@ -41,15 +41,15 @@ def _ends_at(tokens, t, sequences):
 
 
 def test_a_training_batch_has_the_anchors_of_its_forward_pass():
-    labels = torch.tensor([[-100, -100, -100, 6, 7, 8], [-100, 4, 5, -100, -100, 8]])
+    labels = torch.tensor([[-100, -100, -100, 6, 7, 8], [-100, 4, 5, -100, -100, 8], [3, 4, 5, 6, 7, 8]])
     call = Call(torch.nn.Identity(), input_ids=IDS, labels=labels)
     for fields, wanted in (
-        ({"prompt_end": True}, [[2, -1], [0, 4]]),
-        ({"turns": [[5, 6]]}, [[3], [3]]),
-        ({"prompt_end": True, "inline": [[7], [0]]}, [[2, 4], [0, 4]]),
-        ({"inline": [[4]]}, [[-1], [1]]),
-        ({"prompt_end": True, "turns": [[6]], "inline": [[5], [7, 8]]}, [[2, 3, 5, -1, -1], [0, 2, 3, 4, 5]]),
-        ({"inline": [[0]]}, [[-1], [-1]]),
+        ({"prompt_end": True}, [[2, -1], [0, 4], [-1, -1]]),  # before each labelled span that something precedes
+        ({"turns": [[5, 6]]}, [[3], [3], [3]]),
+        ({"prompt_end": True, "inline": [[7], [0]]}, [[2, 4], [0, 4], [4, -1]]),
+        ({"inline": [[4]]}, [[-1], [1], [1]]),
+        ({"prompt_end": True, "turns": [[6]], "inline": [[5, 6], [7, 8]]}, [[2, 3, 5, -1], [0, 3, 4, 5], [3, 5, -1, -1]]),
+        ({"inline": [[0]]}, [[-1], [-1], [-1]]),
     ):
         config = IGCConfig(anchors=fields)
         assert find_anchors(IDS, VALID.long(), labels, config).tolist() == wanted

@@ -41,6 +41,7 @@ from peft_igc.tuner.steps import Step
 
 INTERFACES = ["hidden", "tokens"]
 FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
+FURTHER += ["gptj", "bloom", "phi3", "llama-read-from"]
 WINDOW = {"sliding_window": 6}
 TIE = 1e-3  # ten times what another order of sums may move
 
@@ -76,9 +77,10 @@ class Script(LogitsProcessor):
 @functools.cache
 def made(arch, interface, anchor="tokens"):
     """A telling model with a rule of each kind."""
-    arch, _, window = arch.partition("-")
+    arch, _, variant = arch.partition("-")
     rules = {"anchors": ANCHORS[anchor] | {"inline": INLINE}, "result_digits": 8}
-    return adapted(arch, overrides=WINDOW if window else None, interface=interface, **rules)
+    rules |= {"read_from": [0, 1]} if variant == "read-from" else {}
+    return adapted(arch, overrides=WINDOW if variant == "window" else None, interface=interface, **rules)
 
 
 def written(model, rows=None, new=NEW, **options):
