@@ -48,7 +48,7 @@ def test_a_training_batch_has_the_anchors_of_its_forward_pass():
         ({"turns": [[5, 6]]}, [[3], [3], [3]]),
         ({"prompt_end": True, "inline": [[7], [0]]}, [[2, 4], [0, 4], [4, -1]]),
         ({"inline": [[4]]}, [[-1], [1], [1]]),
-        ({"prompt_end": True, "turns": [[6]], "inline": [[5, 6], [7, 8]]}, [[2, 3, 5, -1], [0, 3, 4, 5], [3, 5, -1, -1]]),
+        ({"prompt_end": True, "turns": [[6]], "inline": [[7, 8]]}, [[2, 3, 5, -1], [0, 3, 4, 5], [3, 5, -1, -1]]),
         ({"inline": [[0]]}, [[-1], [-1], [-1]]),
     ):
         config = IGCConfig(anchors=fields)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from checks import adapted, close, generated, igc_layers, left_padded, state_of, steps_of, watching
+from checks import Saying, adapted, close, generated, igc_layers, left_padded, state_of, steps_of, watching
 from peft import get_peft_model
 from tiny_vocabulary import encode
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessorList
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.mappings.attention import Attention
@@ -54,17 +54,6 @@ def test_behind_steps_without_a_result_writing_does_not_run(model):
         assert torch.equal(out.stacked, generated(model, **batch).stacked)
 
 
-class Written(LogitsProcessor):
-    """Makes each row write a text of its own."""
-
-    def __init__(self, width, texts):
-        self.width, self.texts = width, texts
-
-    def __call__(self, input_ids, scores):
-        chosen = [text[input_ids.shape[1] - self.width] for text in self.texts]
-        return torch.full_like(scores, -1e4).scatter(1, torch.tensor(chosen)[:, None], 0.0)
-
-
 @pytest.fixture
 def writes_once():
     """A model that writes each result once, and has one at every `=`."""
@@ -88,7 +77,7 @@ def told_in_any_case(*args):
 def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypatch, text, runs, ends):
     batch, tokens = left_padded([encode("12 +45")]), encode(text).tolist()
     start = batch["input_ids"].shape[1]
-    say = {"new": len(tokens), "logits_processor": LogitsProcessorList([Written(start, [tokens])])}
+    say = {"new": len(tokens), "logits_processor": LogitsProcessorList([Saying(start, [tokens])])}
     with widths(writes_once) as seen:
         out = generated(writes_once, **say, **batch)
     assert len(seen) == runs
