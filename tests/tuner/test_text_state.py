@@ -6,7 +6,6 @@ import gc
 import pickle
 import weakref
 from types import SimpleNamespace
-from unittest import mock
 
 import pytest
 import torch
@@ -146,21 +145,24 @@ def test_a_mask_of_neither_the_text_nor_the_call_is_refused():
             model(input_ids=new, past_key_values=cache, attention_mask=mask)
 
 
-def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it():
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
+    def interrupt(module, args, output):
+        raise error("now")
+
     model = adapted("llama", interface="tokens")
+    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(interrupt)
+    cache = DynamicCache(config=model.config)
+    kept = weakref.ref(cache)
     ids = torch.randint(10, 60, (1, 5))
-    for error in (KeyboardInterrupt, SystemExit, RuntimeError):
-        handle = igc_layers(model)[0].get_base_layer().register_forward_hook(mock.Mock(side_effect=error("now")))
-        cache = DynamicCache(config=model.config)
-        kept = weakref.ref(cache)
-        with pytest.raises(error, match="now"):
-            model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
-        handle.remove()
-        assert thread.calls == []
-        assert thread.generations == []
-        del cache
-        gc.collect()
-        assert kept() is None
+    with pytest.raises(error, match="now"):
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
+    handle.remove()
+    assert thread.calls == []
+    assert thread.generations == []
+    del cache
+    gc.collect()
+    assert kept() is None
     # A pass of the backbone alone belongs to no call: it is off, and says so.
     with torch.no_grad():
         igc_layers(model)[0]._base_model[0].model(input_ids=ids)
