@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from fractions import Fraction
 
 from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
@@ -28,7 +27,6 @@ __all__ = ["MOST_READ", "read"]
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
-_EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
 
 
@@ -48,7 +46,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         kinds = [item.kind for item in strict.items]
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
-            return strict._replace(value=None)
+            return strict
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding), known)
@@ -62,7 +60,7 @@ def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
     for size in _WINDOWS:
         with contextlib.suppress(NeedsMore):
             return _read(text, max(len(text) - size, 0), limits, known)
-    return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
+    return Refusal(Reason.TOO_LONG, None, (), None, False, False, ())
 
 
 def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
@@ -150,15 +148,11 @@ def _cents(found: Expression) -> int:
 
 
 def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, steps: list[Reduction]) -> Refusal:
-    """The refusal of what was read, with the value that it would have."""
+    """The refusal of what was read."""
     reason, items = refused.reason, tuple(found.items[::-1])
     if reason is Reason.OTHER_NUMBER and _numbers(found) < 2:
         reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
-    value: Fraction | None = None
-    if reason in _EXCUSABLE and _numbers(found) > 1 and found.too_long is None:
-        with contextlib.suppress(Refused):
-            value = finished(evaluate(items, found.limits, []).value, found.limits)[0]
     span = (items[0].span[0], items[-1].span[1]) if items else None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
     ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
-    return Refusal(reason, refused.culprit or span, items, span, reaches, value, ruled, tuple(steps))
+    return Refusal(reason, refused.culprit or span, items, span, reaches, ruled, tuple(steps))

@@ -91,7 +91,7 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
         found = _value(operands, meant.operation, limits, items)
     except Refused as refused:
         culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
-        found = Refusal(refused.reason, culprit, items, None, False, None, False, ())
+        found = Refusal(refused.reason, culprit, items, None, False, False, ())
     return Answer(found, stated)
 
 
