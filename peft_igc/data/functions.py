@@ -25,7 +25,7 @@ from .arithmetic import Row, conversation
 from .columns import canonical, columns_of, label
 from .files import read_rows
 from .wording.drawing import surround
-from .wording.filling import casual
+from .wording.phrases import casual
 
 
 __all__ = ["answer_rows", "function_rows", "list_rows", "row_of"]
