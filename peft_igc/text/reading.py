@@ -15,7 +15,7 @@ import re
 
 from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
-from .pieces import CONTROL, Words, split, words
+from .pieces import CONTROL, split
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
@@ -30,42 +30,40 @@ _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _DEFAULT = Limits()
 
 
-def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) -> Value | Refusal:
+def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
     """The value of the expression that a text ends with.
 
     Args:
         text: ends where a result is due. `pieces.CONTROL` takes the place of control tokens, and `pieces.UNKNOWN` of
             tokens whose text is not known.
         limits: of numbers and values.
-        known: what words mean; by default the words of all languages.
     """
-    known = words() if known is None else known
     closed = _CLOSED.search(text, max(len(text) - _WINDOWS[0], 0))
     if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
-        strict = read(text[: closed.start() + 1], limits, known=known)
+        strict = read(text[: closed.start() + 1], limits)
         kinds = [item.kind for item in strict.items]
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
             return strict
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
-        found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding), known)
+        found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding))
         if isinstance(found, Value) or found.ruled:
             return found
-    return _read_back(text, limits, known)
+    return _read_back(text, limits)
 
 
-def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
+def _read_back(text: str, limits: Limits) -> Value | Refusal:
     """Reads from the end, in windows that grow until nothing before them matters."""
     for size in _WINDOWS:
         with contextlib.suppress(NeedsMore):
-            return _read(text, max(len(text) - size, 0), limits, known)
+            return _read(text, max(len(text) - size, 0), limits)
     return Refusal(Reason.TOO_LONG, None, (), None, False, False, ())
 
 
-def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
+def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
     """`read` from a character on."""
-    found = Expression(split(text, start, known), known, limits)
+    found = Expression(split(text, start), limits)
     last = at = len(found.kinds) - 1
     while found.kind(at) in ("space", "currency"):
         at -= 1
