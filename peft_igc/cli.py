@@ -29,8 +29,6 @@ from typing import Any
 from . import commands
 
 
-__all__ = ["build_parser", "main"]
-
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output

@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "check", "convert", "demo", "evaluate", "profile"]
-__all__ += ["sft", "trace"]
-
-
 def demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
@@ -255,7 +251,8 @@ def _tokenizer(name: str) -> Any:
     """The tokenizer of a folder, a hub id, or the embedded base."""
     from transformers import AutoTokenizer
 
-    from .inference.loading import TINY, TINY_FOLDER, is_hub_id
+    from .inference.loading import is_hub_id
+    from .tuner.base_model import TINY, TINY_FOLDER
 
     folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
     if not folder.is_dir() and (folder.exists() or not is_hub_id(name)):

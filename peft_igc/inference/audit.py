@@ -38,8 +38,6 @@ from .pages import audit_page
 from .records import Answer
 
 
-__all__ = ["CAUSES", "Audit", "Cause", "Finding", "audit", "cause_of", "expected_of", "open_gates"]
-
 LEAST_OPEN = 0.5  # a gate below this is closed
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}

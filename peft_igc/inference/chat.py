@@ -16,12 +16,11 @@ from typing import Any, TextIO
 import torch
 from transformers import TextStreamer
 
+from ..tuner.records import StepRecord
 from .decoding import chat_text, eval_mode, greedy, longest_text
-from .records import NOWHERE, StepRecord, harmless
+from .records import NOWHERE, harmless
 from .tracing import Recording, igc_trace
 
-
-__all__ = ["COMMANDS", "Chat"]
 
 COMMANDS = {
     "/trace": "write the last answer, with the conversation before it, as a page: /trace [FILE]",

@@ -17,10 +17,6 @@ import torch
 from transformers import GenerationConfig
 
 
-__all__ = ["batches_of", "chat_text", "end_tokens", "eval_mode", "greedy", "left_padded", "longest_text"]
-__all__ += ["padding_token", "prompt_tokens"]
-
-
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
     """Token ids of each user message up to the beginning of the answer; with `raw`, of each plain text.
 

@@ -43,9 +43,6 @@ from .records import Answer, TextRecord
 from .tracing import igc_trace
 
 
-__all__ = ["Answer", "ProgressCallback", "answer_items", "answer_tokens", "count_answers", "decode_answer"]
-__all__ += ["duration", "evaluate", "generate_answers", "interval", "is_right", "trace", "versions"]
-
 ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
 _STATUSES = [status.name.lower() for status in Status]
 

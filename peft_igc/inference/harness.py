@@ -37,8 +37,6 @@ from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
 
 
-__all__ = ["FOLDER", "IGCLM", "anchors_of_batch", "from_file", "generated", "key_of", "match", "waves"]
-
 FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
 Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text

@@ -31,9 +31,6 @@ LONGEST_ERROR = 400  # characters of another package's error, which may quote a 
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = ["TINY", "TINY_FOLDER", "find_adapter", "find_base", "is_hub_id", "load_adapter", "load_base"]
-__all__ += ["read_config", "tiny_base", "tiny_igc", "with_template"]
-
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Loads the base model inside the package: a Llama of 2.8 million parameters, in float32.

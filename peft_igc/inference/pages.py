@@ -25,8 +25,6 @@ from ..tuner.records import StepRecord, percent
 from .records import TextRecord, TokenRecord, facts_of
 
 
-__all__ = ["ASSETS", "audit_page", "trace_page", "write"]
-
 ASSETS = Path(__file__).parents[1] / "assets" / "trace_page"
 _STRENGTHS = 10  # classes of the gate's colour, besides that of 0
 

@@ -17,11 +17,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ..text.claims import Verdict, check
-from ..tuner.records import NumberRecord, StepRecord, percent
+from ..tuner.records import StepRecord, percent
 
-
-__all__ = ["NOWHERE", "Answer", "NumberRecord", "Spell", "StepRecord", "TextRecord", "TokenRecord", "Untrue"]
-__all__ += ["facts_of", "harmless", "json_lines", "token_texts"]
 
 Spell = Callable[[Sequence[int]], str]  # the text of token ids
 UNKNOWN = "\u2026"  # shown for a token that is not known

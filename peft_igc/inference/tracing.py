@@ -38,13 +38,11 @@ from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.install import wrapped_model
 from ..tuner.hooks.wrapper import active_config, active_layer
-from ..tuner.records import NumberRecord, Place, Span, number_text, record_of
+from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
 from ..tuner.steps import Generated, Step, Writing
 from .pages import trace_page, write
-from .records import Spell, StepRecord, TextRecord, TokenRecord, json_lines, token_texts
+from .records import Spell, TextRecord, TokenRecord, json_lines, token_texts
 
-
-__all__ = ["Recording", "igc_trace"]
 
 _SHOWN = 10  # number of tokens shown up to an anchor
 

@@ -34,8 +34,6 @@ from .places import StepTexts
 from .readings import SCALE, Mark
 
 
-__all__ = ["Decision", "Said", "certainty", "decided", "packed_of", "results_of", "said_at"]
-
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
 _DASHES = ("-", "\u2212", "－")

@@ -22,8 +22,6 @@ from ..text.vocabulary import EMBEDDED
 from .attention import batches
 
 
-__all__ = ["PlaceTensors", "StepTexts", "place_tensors"]
-
 _WORD, _NUMBER, _BROKEN = range(3)
 
 

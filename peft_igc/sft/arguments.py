@@ -22,8 +22,6 @@ from ..tuner.config import IGCConfig
 from ..tuner.config_values import INTERFACES, PROMPT_END, SIZES
 
 
-__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "Parsed", "check", "igc_config"]
-
 ADAPTERS = ("igc", "lora", "igc+lora", "none")
 ASSISTANT_HEADER = "assistant_header"
 OF_CONFIG = "As in `IGCConfig`: "  # begins the help of its fields

@@ -38,9 +38,6 @@ from ..tuner.steps import Step
 from .arguments import Parsed
 
 
-__all__ = ["FILE_NAME", "Closing", "check_annotated", "close", "describe", "evaluate_closing", "held_out_batches"]
-__all__ += ["learned_nothing"]
-
 logger = get_logger(__name__)
 
 FILE_NAME = "closing_evaluation.json"  # in the output folder

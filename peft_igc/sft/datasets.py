@@ -28,8 +28,6 @@ from .arguments import IGCArguments, Parsed
 from .sources import with_named_rows
 
 
-__all__ = ["generated_rows", "join", "load_corpora", "rows_of_writing"]
-
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"

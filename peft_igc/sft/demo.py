@@ -18,12 +18,10 @@ import yaml
 
 from ..demo.measure import PLOT, RESULTS, say
 from ..demo.smollm2 import NAME, smollm2_base
-from ..inference.loading import TINY
 from ..trainer.record import FILE_NAME
+from ..tuner.base_model import TINY
 from .run import main, parse
 
-
-__all__ = ["RECIPES", "run_demo"]
 
 RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
 

@@ -20,8 +20,6 @@ from accelerate.commands.launch import launch_command, launch_command_parser
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 
-__all__ = ["CONFIGS", "end", "has_default", "launch", "launch_arguments"]
-
 CONFIGS = Path(__file__).parents[1] / "assets" / "accelerate"
 
 

@@ -31,8 +31,6 @@ from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
 from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
 
-__all__ = ["load_tokenizer", "make_config", "make_model", "save_base"]
-
 # Fields that no weight depends on: they may be changed after training, or matter in training only.
 _FREE = {"anchors", "confidence", "teacher_forcing", "detach_reading", "write_again"}
 # Fields of TRL's `ModelConfig` (1.16) by their names in `LoraConfig`.

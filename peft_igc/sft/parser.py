@@ -24,9 +24,6 @@ from .arguments import OF_CONFIG, IGCArguments, Parsed
 from .launch import launch_arguments
 
 
-__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY", "SFTParser"]
-__all__ += ["device_arguments", "given_names", "run_defaults"]
-
 TYPES = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
 # The arguments of the page of one screen: ours, and those of TRL and transformers that almost every run sets.
 SHORT = (

@@ -20,14 +20,14 @@ import torch
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
 from ..demo.measure import Measurement, failed, say
-from ..inference.loading import TINY, find_base
+from ..inference.loading import find_base
 from ..trainer.batches import as_dataset, tokenized
 from ..trainer.checkpoints import ended_by_signal, last_complete_checkpoint
 from ..trainer.config import WritingStage
 from ..trainer.labels_only import score_labels_only
 from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
-from ..tuner.base_model import innermost_model
+from ..tuner.base_model import TINY, innermost_model
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
@@ -35,9 +35,6 @@ from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
 from .parser import SFTParser, device_arguments, given_names, run_defaults
-
-
-__all__ = ["Interrupted", "main", "parse", "run"]
 
 
 class Interrupted(KeyboardInterrupt):

@@ -16,8 +16,6 @@ from typing import Any
 from ..data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, canonical
 
 
-__all__ = ["with_named_rows"]
-
 _SUFFIXES = (".jsonl", ".json")  # of files with one object per line
 _MARK = b"\xef\xbb\xbf"  # byte order mark
 

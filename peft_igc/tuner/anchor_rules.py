@@ -15,8 +15,6 @@ from typing import Any
 from ..text.vocabulary import Vocabulary, special_tokens, token_ids
 
 
-__all__ = ["TextRule", "assistant_header", "text_rule", "turn_ends"]
-
 # Text before the rule's text may change its tokens: nothing, a number, a bracket or a word, with and without a space.
 _BEFORE = ("", "5", "5 ", ")", ") ", "a", "a ")
 

@@ -14,8 +14,6 @@ from ..text.rounding import Rounding
 from ..text.token_table import TokenTable
 
 
-__all__ = ["check_entries", "name_of", "settle"]
-
 INTERFACES = ("hidden", "tokens")
 PROMPT_END = "prompt_end"
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")

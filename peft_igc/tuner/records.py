@@ -28,17 +28,6 @@ from .config import IGCConfig
 from .steps import Step
 
 
-__all__ = [
-    "EXPLANATIONS",
-    "NumberRecord",
-    "Place",
-    "Span",
-    "StepRecord",
-    "number_text",
-    "percent",
-    "record_of",
-]
-
 Span = tuple[int, int]  # the positions of a first and a last token
 # What each `StepRecord.reason` means, as a sentence without its end.
 EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {

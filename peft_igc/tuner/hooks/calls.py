@@ -27,8 +27,6 @@ from .notices import tell_of_bypass
 from .wrapper import Wrapper, active_config, active_layer
 
 
-__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput", "extended", "with_fields"]
-
 TARGETS = tuple(f"igc_{field}" for field in Targets._fields)
 
 

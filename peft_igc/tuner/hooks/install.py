@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from torch import nn
 
 from .calls import CallWrapper, Capture, CaptureOutput
-from .files import LoadWeightsWrapper, SaveWrapper
+from .files import LoadWeightsWrapper
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
 
-
-__all__ = ["capture", "install", "release", "uninstall", "wrapped_model"]
 
 _WRAPPERS: dict[str, type[Wrapper]] = {
     kind.name: kind
@@ -24,7 +22,6 @@ _WRAPPERS: dict[str, type[Wrapper]] = {
         PrepareInputsWrapper,
         GenerateWrapper,
         ContinuousBatchingWrapper,
-        SaveWrapper,
         LoadWeightsWrapper,
     )
 }

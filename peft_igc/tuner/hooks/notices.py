@@ -19,8 +19,6 @@ from ..state.cache import states_of
 from .wrapper import active_config, active_layer
 
 
-__all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", "watch_training"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -14,9 +14,6 @@ from torch import nn
 from ..config import IGCConfig
 
 
-__all__ = ["Wrapper", "active_config", "active_layer"]
-
-
 class Wrapper:
     """Shadows one method of a causal LM. An object instead of a closure, because copies and pickles must include it.
 

@@ -28,17 +28,6 @@ from ..config import IGCConfig
 from ..config_values import check_entries, name_of
 
 
-__all__ = [
-    "LOW_RANK",
-    "NESTED",
-    "active_adapters",
-    "companions_in",
-    "record_companions",
-    "warn_of_absent",
-    "warn_of_calculator",
-    "with_companions",
-]
-
 # Name and folder of the LoRA below a calculator in `peft-igc sft`; PEFT (0.21) warns about the name "lora".
 LOW_RANK = "low_rank"
 # Beginnings of PEFT's (0.21) warnings about several methods in one model, where these are intended.

@@ -28,8 +28,6 @@ from .saved_fields import FORMAT, OLD_FIELDS
 from .vocabulary_file import VOCABULARY
 
 
-__all__ = ["convert"]
-
 _ANCHOR_FIELDS = {"anchor_token_ids": "turns", "inline_token_ids": "inline", "end_token_ids": "ends"}
 _HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` had
 

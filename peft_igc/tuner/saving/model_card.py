@@ -24,8 +24,6 @@ from ..base_model import TINY, TINY_FOLDER
 from ..config_values import name_of
 
 
-__all__ = ["RECORD", "write_card"]
-
 RECORD = "## Training record"
 _CONFIG = "adapter_config.json"
 _OURS = ("base_model", "library_name", "pipeline_tag", "tags")  # metadata that is written here

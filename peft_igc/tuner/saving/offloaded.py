@@ -20,9 +20,6 @@ from torch import nn
 from ..config import IGC_PEFT_TYPE
 
 
-__all__ = ["bring_back", "left_in_place"]
-
-
 def bring_back(mapping: nn.Module, device: Any) -> None:
     """Ends the off-loading of a mapping's weights, and puts them on a device. Without off-loading nothing is done."""
     offloaded = [module for module in mapping.modules() if hasattr(module, "_hf_hook")]

@@ -11,8 +11,6 @@ import functools
 from typing import Any
 
 
-__all__ = ["FORMAT", "OLD_FIELDS", "OldFormatError", "check_saved_fields"]
-
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 3
 # Fields that earlier versions saved; `conversion` knows what they mean.

@@ -13,8 +13,6 @@ from safetensors import SafetensorError, safe_open
 from ...text.vocabulary import Vocabulary
 
 
-__all__ = ["VOCABULARY", "vocabulary_in", "vocabulary_of"]
-
 VOCABULARY = ".igc_input_mapping.characters"  # the end of its key in a file
 
 
