@@ -2,7 +2,6 @@
 
 In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `demo`, `sft`,
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
-Try it: `pytest tests/test_cli.py`
 """
 
 from __future__ import annotations
@@ -308,7 +307,6 @@ def _device(name: str | None) -> str:
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Some of the arguments by name."""
     return {name: getattr(arguments, name) for name in names}
 
 

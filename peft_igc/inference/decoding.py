@@ -4,7 +4,6 @@ In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the ans
 (`batches_of`, `left_padded`), and a generation config for greedy decoding (`greedy`), with which `evaluation` answers.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
-Try it: `pytest tests/inference/test_evaluation.py`
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Out: answers (`generate_answers`), or a report of exact match overall and per gr
 answer. There is no likelihood scoring and no sampling.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
-Try it: `pytest tests/inference/test_evaluation.py`
 """
 
 import dataclasses

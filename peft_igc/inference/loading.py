@@ -4,7 +4,7 @@
 tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
 `PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
 
-Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
+Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`
 """
 
 import json

@@ -2,7 +2,6 @@
 
 Before the training, labels that teach nothing are refused. Afterwards a `Closing` has the number of whole answers that
 are right with the calculator and without it. The share has its interval, so few rows are judged, too.
-Try it: `pytest tests/sft/test_closing.py`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: an output folder, a base, a seed. Out, in that folder: `adapter/`, `results.json` and plots. No calculation of a
 test set is trained, except in BIG-bench's one-digit subtasks, which are complete sets.
-Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
+Try it: `peft-igc demo`
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 In: the part of a command line that another parser did not recognize. Out: an exit code, after all processes have
 ended. Nothing here knows what the processes do, except that each may end a trainer.
-Try it: `pytest tests/sft/test_launch.py`
 """
 
 from __future__ import annotations

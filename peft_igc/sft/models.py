@@ -4,7 +4,6 @@ In: the parsed arguments. Out: the model with the parts that are trained, and th
 `--igc_init_from DIR` the training goes on from a saved calculator, with or without a LoRA that was trained with it:
 what is not given is as in the folder, and what is given is compared with it; operations may be added. Optimizer and
 steps begin anew, unlike with `resume_from_checkpoint`.
-Try it: `pytest tests/sft/test_continuation.py`
 """
 
 from __future__ import annotations

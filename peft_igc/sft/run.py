@@ -5,7 +5,7 @@
 In: the arguments of `trl sft` (model, LoRA, quantization, data, training) and those of `IGCArguments`. A YAML file may
 hold any of them, and the command line overrides it. Arguments of `accelerate launch` start several processes. Out: the
 adapter, its model card, a closing evaluation, and a command to try the adapter. The training itself is `IGCTrainer`'s.
-Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
+Try it: `peft-igc sft --help`
 """
 
 from __future__ import annotations

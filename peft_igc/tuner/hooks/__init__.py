@@ -11,7 +11,7 @@ PEFT model. They hold no state and compute nothing: `layer` does that.
 * `files`: loading by transformers. `install`: puts the wrappers on a model, and takes them off.
 * `patches.toml`: the list of all functions of other packages that are replaced.
 
-Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
+Start with `install`.
 """
 
 from .calls import TARGETS

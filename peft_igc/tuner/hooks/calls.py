@@ -5,7 +5,7 @@ igc_result_scale, igc_add_loss)`. Out: outputs of a subclass of their class, wit
 keys would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra key
 would lose its gradient.
 
-Shapes: B rows, T positions of this call, A anchors per row. Try it: `pytest tests/tuner/test_hooks.py`
+Shapes: B rows, T positions of this call, A anchors per row.
 """
 
 from __future__ import annotations

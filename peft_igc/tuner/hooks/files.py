@@ -1,7 +1,4 @@
-"""Loading by transformers' own methods: `from_pretrained`, `load_adapter`, a pipeline.
-
-Try it: `pytest tests/tuner/test_offloaded.py tests/tuner/test_companions.py`
-"""
+"""Loading by transformers' own methods: `from_pretrained`, `load_adapter`, a pipeline."""
 
 from __future__ import annotations
 

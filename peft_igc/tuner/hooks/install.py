@@ -1,7 +1,4 @@
-"""Puts the wrappers and hooks on a causal LM, and takes them off.
-
-Try it: `pytest tests/tuner/test_hooks.py`
-"""
+"""Puts the wrappers and hooks on a causal LM, and takes them off."""
 
 from __future__ import annotations
 

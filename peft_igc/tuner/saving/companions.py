@@ -6,8 +6,6 @@ itself and others in subfolders of their names, but loads one of them at a time 
 
     FOLDER/adapter_config.json           the calculator, with `"trained_with": ["low_rank"]`
     FOLDER/low_rank/adapter_config.json  the LoRA
-
-Try it: `pytest tests/tuner/test_companions.py`
 """
 
 from __future__ import annotations
@@ -63,11 +61,8 @@ def record_companions(model: PeftModel, name: str) -> None:
 
 
 def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
-    """The model with the adapters with which a saved calculator was trained, those that it lacks loaded.
-
-    Args:
-        model: the causal LM, or a PEFT model around one.
-        config: the config of the calculator that is about to be attached.
+    """The causal LM, or a PEFT model around one, with the adapters with which the calculator of a saved config was
+    trained, those that it lacks loaded.
 
     Raises:
         ValueError: if a companion is missing, or cannot be loaded on this base.
@@ -92,11 +87,8 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
 
 
 def _check_companion(model: nn.Module, name: str, folder: str, source: str) -> None:
-    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones.
-
-    Raises:
-        ValueError: the message names the companion. A hub id is not looked at.
-    """
+    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones (a
+    ValueError). A hub id is not looked at."""
     if os.path.isdir(source) and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
         raise ValueError(
             f"The calculator in `{source}` was trained with the adapter {name!r}, which is missing: "
