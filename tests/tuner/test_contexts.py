@@ -43,7 +43,6 @@ def chances(pointing):
     return pointing.scores.exp() * there
 
 
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_nothing_before_a_context_matters(interface, text):
     kept, valid, ids = text
     mapping = reader(interface)

@@ -28,11 +28,6 @@ from transformers import DynamicCache
 from peft_igc.tuner import layer, passes
 
 
-@pytest.fixture(scope="module", params=["hidden", "tokens"])
-def interface(request):
-    return request.param
-
-
 @pytest.fixture(scope="module")
 def llama(interface):
     model = adapted("llama", interface=interface)

@@ -123,7 +123,6 @@ def dispatch(model, folder):
     "offload", [lambda model, _: accelerate.cpu_offload(model, CPU), offload_to_disk, dispatch],
     ids=["cpu_offload", "disk_offload", "dispatch_model"],
 )  # fmt: skip
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_a_model_that_is_offloaded_with_its_adapter_works(offload, interface, tmp_path):
     model = get_peft_model(tiny_model("llama"), small_config(interface=interface))
     expected, weights = logits(model), {k: v.clone() for k, v in model.state_dict().items() if "igc_" in k}
