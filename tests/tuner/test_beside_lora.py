@@ -35,17 +35,15 @@ def nested(base, order, target="all-linear"):
     return around(base, {"math": small_config(), "style": lora(target_modules=target)}, order)
 
 
-def switch(model, name, enabled):
-    """Switches one of the two adapters of a nested model on or off."""
-    for module in model.modules():
-        if isinstance(module, BaseTunerLayer) and isinstance(module, IGCLayer) == (name == "math"):
-            module.enable_adapters(enabled)
-
-
 def logits_without(model, name):
-    switch(model, name, enabled=False)
+    """Logits with one of the two adapters of a nested model switched off."""
+    layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    own = [layer for layer in layers if isinstance(layer, IGCLayer) == (name == "math")]
+    for layer in own:
+        layer.enable_adapters(False)
     result = logits(model)
-    switch(model, name, enabled=True)
+    for layer in own:
+        layer.enable_adapters(True)
     return result
 
 

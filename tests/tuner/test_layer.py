@@ -34,33 +34,22 @@ def llama(interface):
     return model, telling_texts(model, [9, 9, 9])
 
 
-class Overwrite:
-    """A hook on the decoder layer that changes its output before the calculator sees it."""
-
-    def __init__(self, model, row, value):
-        self.layer, self.row, self.value = igc_layers(model)[0].get_base_layer(), row, value
-
-    def __enter__(self):
-        def hook(module, args, output):
-            output = output.clone()
-            output[self.row, 2] = self.value
-            return output
-
-        self.handle = self.layer.register_forward_hook(hook, prepend=True)
-
-    def __exit__(self, *error):
-        self.handle.remove()
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("grad", [True, False])
 def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
     model, rows = llama
     ids = torch.stack(rows)
+
+    def spoil(module, args, output):  # before the calculator sees it
+        output = output.clone()
+        output[1, 2] = value
+        return output
+
     with torch.set_grad_enabled(grad):
         clean = layer_output(model, ids)
-        with Overwrite(model, 1, value):
-            got = layer_output(model, ids)
+        handle = igc_layers(model)[0].get_base_layer().register_forward_hook(spoil, prepend=True)
+        got = layer_output(model, ids)
+        handle.remove()
     assert not got[1].isfinite().all()
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 
