@@ -5,7 +5,6 @@ Bases without a chat template are asked as completion models are, `Q: ...`, `A: 
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,7 +29,6 @@ from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
-ROOT = Path(__file__).parents[2]
 MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
 QUICK = {"igc_generated_rows": 48, "max_steps": 3, "per_device_train_batch_size": 4, "warmup_steps": 1}
@@ -157,9 +155,6 @@ def test_options_that_cannot_be_are_refused_before_rows_are_made(line, message, 
     assert cli.main(["demo", "--output", str(tmp_path / "out"), *line]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_an_output_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="The output folder `.*file` is a file"):
         run_demo(tmp_path / "file")

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.multiprocessing
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, join_as, rows, trainer
+from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, join_as, rows, trainer, weights
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
@@ -25,10 +25,6 @@ from peft_igc.sft.launch import end
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 SGD = {"optim": "sgd", "learning_rate": 0.1, "train_sampling_strategy": "sequential"}
-
-
-def weights(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 def trained(made):
