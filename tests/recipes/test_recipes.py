@@ -11,7 +11,7 @@ import yaml
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import launch_command_parser
 from peft import LoraConfig, get_peft_model
-from tiny_training import WARNINGS
+from tiny_training import WARNINGS, save_base
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, tiny_base
@@ -20,7 +20,7 @@ from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS
-from tests.sft.test_sft import CHATS, QUICK, _no_launch, save_base, write  # noqa: F401 - a fixture
+from tests.sft.test_sft import CHATS, QUICK, _no_launch, write  # noqa: F401 - a fixture
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]

@@ -196,22 +196,6 @@ def igc_arguments(*more, **options):
     return parse([*command(**options), "--output_dir", "x", *more]).igc
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", ["tokens", "hidden"])
-def test_no_calculation_of_the_test_set_is_trained(interface):
-    """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
-    arguments, items = igc_arguments(interface=interface), bigbench_test_set(200, 0)
-    tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
-
-    def trained_and_tested(excluded):
-        rows = generated_rows(arguments, 0, "`messages`", excluded).take(2500)
-        trained = {(row["igc_operator"], *map(int, row["igc_operands"])) for row in rows if row["igc_operands"]}
-        return {calculation for calculation in tested & trained if max(calculation[1:]) > 9}
-
-    assert trained_and_tested([])
-    assert not trained_and_tested(items)
-
-
 def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     arguments, stage = igc_arguments(), WritingStage(rows=220, steps=1, covering=20)
     rows = generated_rows(arguments, 0, "`messages`", []).take(300)

@@ -9,9 +9,7 @@ import torch
 from peft import AutoPeftModelForCausalLM
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from safetensors.torch import load_file
-from tiny_models import tiny_model
-from tiny_training import WARNINGS, rows, weights
-from tiny_training import tokenizer as make_tokenizer
+from tiny_training import WARNINGS, rows, save_base, weights
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from peft_igc import cli
@@ -40,13 +38,6 @@ QUICK = {
 }
 USER, ASSISTANT = ({"role": role, "content": role} for role in ("user", "assistant"))
 CHATS = [{"messages": [USER, ASSISTANT]} for _ in range(3)]
-
-
-def save_base(folder, **fields):
-    """A tiny random Llama with a tokenizer of characters, in a folder."""
-    tiny_model("llama", max_position_embeddings=1024, **fields).save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(scope="session")
