@@ -63,16 +63,6 @@ def test_the_reading_learns(tmp_path):
     assert sum(losses[-5:]) < 0.4 * sum(losses[:5])
 
 
-def test_an_unsupervised_corpus_trains_nothing_of_the_reading(tmp_path):
-    data = rows(8, unsupervised=tuple(range(8)))
-    made = trainer(tmp_path, data, igc_model(init_weights=False), weight_decay=0.0)
-    before = weights(made.model)
-    after = trained(made)
-    assert all(torch.equal(p, after[name]) for name, p in reading(before).items())
-    writing = {name for name in before if "igc_output_mapping" in name}
-    assert [name for name in writing if torch.equal(before[name], after[name])] == []
-
-
 # ------------------------------------------------------------------------------------------ accumulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
