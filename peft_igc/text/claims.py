@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from .expressions import WORDS
-from .pieces import Pieces, Words, literal, split, words
+from .pieces import Pieces, literal, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -89,16 +89,14 @@ class _Number(NamedTuple):
     percent: bool
 
 
-def check(text: str, *, known: Words | None = None) -> list[Claim]:
+def check(text: str) -> list[Claim]:
     """The claims of a text, in order.
 
     Args:
         text: any finished text. Lines that have no number after an equals sign cost next to nothing.
-        known: what words mean; by default the words of all languages.
     """
-    known = words() if known is None else known
     text = _SPACED_DASH.sub("-", text)  # between numbers and before `=` no range is meant
-    kinds, said, ends = pieces = split(f"{text}\n", 0, known)
+    kinds, said, ends = pieces = split(f"{text}\n")
     claims: list[Claim] = []
     for at, kind in enumerate(kinds):
         about = said[at] in _ABOUT
@@ -109,9 +107,9 @@ def check(text: str, *, known: Words | None = None) -> list[Claim]:
         number = _number(pieces, at + 1)
         if number is None:
             continue
-        found, shift = _read(text, ends[at - 1], known)
+        found, shift = _read(text, ends[at - 1])
         if not isinstance(found, Value) and kind != "equal":
-            found, shift = _read_words(pieces, at, known) or (found, shift)
+            found, shift = _read_words(pieces, at) or (found, shift)
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]
@@ -124,34 +122,34 @@ def check(text: str, *, known: Words | None = None) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _measures_differ(pieces, claim.span, number.span, known) or _FRACTION.search(text, first, last)
+            doubtful = _measures_differ(pieces, claim.span, number.span) or _FRACTION.search(text, first, last)
             if compared.verdict is not Verdict.UNTRUE or not doubtful:
                 claim = compared
         claims.append(claim)
     return claims
 
 
-def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
+def _read(text: str, end: int) -> tuple[Value | Refusal, int]:
     """What the expression before a place is worth, and by how much its characters are shifted.
 
     A sentence may well have numbers before a calculation, `45, because 90 / 2 = 45`: the expression counts if nothing
     but a plain word or a mark is next to it.
     """
     shift = max(end - MOST_READ - 1, 0)
-    found = read(f"{text[shift:end]}=", _LIMITS, known=known)
+    found = read(f"{text[shift:end]}=", _LIMITS)
     if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return found, shift
-    before = split(text[shift : shift + found.span[0]], 0, known).kinds
+    before = split(text[shift : shift + found.span[0]]).kinds
     while before[-1] in ("space", "currency"):
         del before[-1]
     mixed = before[-1] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
     if before[-1] not in _PLAIN_BEFORE or mixed:
         return found, shift
     start = shift + found.span[0]
-    return read(f"{text[start:end]}=", _LIMITS, known=known), start
+    return read(f"{text[start:end]}=", _LIMITS), start
 
 
-def _read_words(pieces: Pieces, at: int, known: Words) -> tuple[Value, int] | None:
+def _read_words(pieces: Pieces, at: int) -> tuple[Value, int] | None:
     """The value of a clause before an equals sign that has words between its numbers; None if it may mean another.
 
     `3 cats for Ann + 4 for Bob` has an operator between any two numbers, and no word that is a number, a function or
@@ -167,20 +165,20 @@ def _read_words(pieces: Pieces, at: int, known: Words) -> tuple[Value, int] | No
     for place in range(begin, at):
         kind, one, joins = kinds[place], said[place], kinds[place - 1] in _WORDS and kinds[place + 1] in _WORDS
         if kind == "unit":
-            units.add(known.units[one.casefold()])
-        words = kind in _DROPPED or (not last and kind in ("operator", "link")) or (joins and kind in _JOINTS)
-        variable = words and len(one) == 1 and one.isalpha() and (one != "a" or kinds[place - 1] == "number")
-        if variable or (kind not in _CALCULATED and not words and kind != "space"):
+            units.add(words().units[one.casefold()])
+        worded = kind in _DROPPED or (not last and kind in ("operator", "link")) or (joins and kind in _JOINTS)
+        variable = worded and len(one) == 1 and one.isalpha() and (one != "a" or kinds[place - 1] == "number")
+        if variable or (kind not in _CALCULATED and not worded and kind != "space"):
             return None
-        if not words and kind not in ("space", "currency"):
+        if not worded and kind not in ("space", "currency"):
             tight = kind in ("-", "dash") and kinds[place - 1] != "space"  # `3-5 cats` is a range
             if kind in _BINARY and (not last or last in _BINARY or tight):
                 return None
             last = kind
-        kept.append("-" if kind == "dash" else " " * len(one) if words else one)
+        kept.append("-" if kind == "dash" else " " * len(one) if worded else one)
     if len({quantity for quantity, _ in units}) < len(units):
         return None  # `3 feet on top + 4 inches`
-    found = read(f"{''.join(kept)}=", _LIMITS, known=known)
+    found = read(f"{''.join(kept)}=", _LIMITS)
     return (found, ends[begin - 1]) if isinstance(found, Value) else None
 
 
@@ -254,14 +252,14 @@ def _goes_on(pieces: Pieces, at: int) -> bool:
     return kind in _GOES_ON or variable or said[at].casefold() in _REMAINDER
 
 
-def _measures_differ(pieces: Pieces, span: Span, number: Span, known: Words) -> bool:
+def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
     """Whether a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
     kinds, said, ends = pieces
     before, after = set[tuple[str, str]](), set[tuple[str, str]]()
     begin = bisect_right(ends, span[0])
     for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
         if kinds[at] in ("currency", "unit"):
-            measure = ("money", "main") if kinds[at] == "currency" else known.units[said[at].casefold()]
+            measure = ("money", "main") if kinds[at] == "currency" else words().units[said[at].casefold()]
             (before if ends[at] <= number[0] else after).add(measure)
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break

@@ -11,7 +11,7 @@ import functools
 from fractions import Fraction
 
 from .operations import FUNCTIONS
-from .pieces import Pieces, Words, literal, plain, whole
+from .pieces import Pieces, literal, plain, whole, words
 from .refusals import Reason, Refused, Span
 from .values import Item, Limits
 
@@ -67,10 +67,10 @@ class Expression:
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
-    def __init__(self, pieces: Pieces, known: Words, limits: Limits) -> None:
+    def __init__(self, pieces: Pieces, limits: Limits) -> None:
         self.pieces = pieces
         self.kinds, self.said, self.ends = pieces
-        self.known, self.limits = known, limits
+        self.known, self.limits = words(), limits
         self.items: list[Item] = []
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []

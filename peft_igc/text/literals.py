@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
-from .pieces import CONTROL, Pieces, Words, literal, split, words
+from .pieces import CONTROL, Pieces, literal, split
 from .refusals import Span
 
 
@@ -55,14 +55,13 @@ class Number(NamedTuple):
     at: int = 0
 
 
-def numbers(text: str, *, known: Words | None = None) -> list[Number]:
+def numbers(text: str) -> list[Number]:
     """All numbers of a text, and all that is numeric and not understood.
 
     Args:
         text: as in `reading.read`.
-        known: what words mean; by default the words of all languages.
     """
-    return numbers_of(split(f"{text}\n", 0, words() if known is None else known))
+    return numbers_of(split(f"{text}\n"))
 
 
 def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:

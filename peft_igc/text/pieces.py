@@ -76,21 +76,14 @@ class Words:
 
 
 @functools.cache
-def words(*languages: str) -> Words:
-    """The words of some languages, or of all; a word of several classes keeps that of the first language.
-
-    Raises:
-        ValueError: There is no file of a language.
-    """
-    known = {path.stem: path for path in sorted(FOLDER.glob("??.toml"))}
-    if missing := [language for language in languages if language not in known]:
-        raise ValueError(f"There are no words for {missing}. The languages are {', '.join(known)}.")
+def words() -> Words:
+    """The words of all languages. A word of several classes keeps that of English, else of the first language."""
     kinds: dict[str, str] = {}
     units: dict[str, tuple[str, str]] = {}
     labels: set[str] = set()
     named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
-    for language in languages or sorted(known, key=lambda name: (name != "en", name)):
-        read = tomllib.loads(known[language].read_text(encoding="utf-8"))
+    for path in sorted(FOLDER.glob("??.toml"), key=lambda path: (path.stem != "en", path)):
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
         for kind, listed in read.get("words", {}).items():
             for word in listed:
                 kinds.setdefault(word.casefold(), kind)
@@ -122,11 +115,12 @@ class Pieces(NamedTuple):
     ends: list[int]
 
 
-def split(text: str, start: int, known: Words) -> Pieces:
+def split(text: str, start: int = 0) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
-    kinds = [known.kinds[one] for one in said]
+    kind_of = words().kinds
+    kinds = [kind_of[one] for one in said]
     ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
     kinds[0] = "edge"
     if start:

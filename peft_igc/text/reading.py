@@ -12,11 +12,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from fractions import Fraction
 
 from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
-from .pieces import CONTROL, Words, split, words
+from .pieces import CONTROL, split
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
@@ -28,46 +27,43 @@ __all__ = ["MOST_READ", "read"]
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
-_EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
 
 
-def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) -> Value | Refusal:
+def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
     """The value of the expression that a text ends with.
 
     Args:
         text: ends where a result is due. `pieces.CONTROL` takes the place of control tokens, and `pieces.UNKNOWN` of
             tokens whose text is not known.
         limits: of numbers and values.
-        known: what words mean; by default the words of all languages.
     """
-    known = words() if known is None else known
     closed = _CLOSED.search(text, max(len(text) - _WINDOWS[0], 0))
     if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
-        strict = read(text[: closed.start() + 1], limits, known=known)
+        strict = read(text[: closed.start() + 1], limits)
         kinds = [item.kind for item in strict.items]
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
-            return strict._replace(value=None)
+            return strict
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
-        found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding), known)
+        found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding))
         if isinstance(found, Value) or found.ruled:
             return found
-    return _read_back(text, limits, known)
+    return _read_back(text, limits)
 
 
-def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
+def _read_back(text: str, limits: Limits) -> Value | Refusal:
     """Reads from the end, in windows that grow until nothing before them matters."""
     for size in _WINDOWS:
         with contextlib.suppress(NeedsMore):
-            return _read(text, max(len(text) - size, 0), limits, known)
-    return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
+            return _read(text, max(len(text) - size, 0), limits)
+    return Refusal(Reason.TOO_LONG, None, (), None, False, False, ())
 
 
-def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
+def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
     """`read` from a character on."""
-    found = Expression(split(text, start, known), known, limits)
+    found = Expression(split(text, start), limits)
     last = at = len(found.kinds) - 1
     while found.kind(at) in ("space", "currency"):
         at -= 1
@@ -150,15 +146,11 @@ def _cents(found: Expression) -> int:
 
 
 def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, steps: list[Reduction]) -> Refusal:
-    """The refusal of what was read, with the value that it would have."""
+    """The refusal of what was read."""
     reason, items = refused.reason, tuple(found.items[::-1])
     if reason is Reason.OTHER_NUMBER and _numbers(found) < 2:
         reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
-    value: Fraction | None = None
-    if reason in _EXCUSABLE and _numbers(found) > 1 and found.too_long is None:
-        with contextlib.suppress(Refused):
-            value = finished(evaluate(items, found.limits, []).value, found.limits)[0]
     span = (items[0].span[0], items[-1].span[1]) if items else None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
     ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
-    return Refusal(reason, refused.culprit or span, items, span, reaches, value, ruled, tuple(steps))
+    return Refusal(reason, refused.culprit or span, items, span, reaches, ruled, tuple(steps))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
 from .operations import FUNCTIONS, OPERATORS, Function
-from .pieces import CONTROL, Pieces, Words, split, whole, words
+from .pieces import CONTROL, Pieces, split, whole, words
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
     stated: bool
 
 
-def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = None) -> Answer:
+def answer(text: str, meant: Meant, limits: Limits) -> Answer:
     """What a request in words is worth.
 
     Args:
@@ -63,14 +63,12 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
         meant: what is read in it.
         limits: of numbers and values. Results of two integers are integers, unless the text says how they are rounded.
             Only functions have operands with a point or a per cent sign.
-        known: what words mean; by default the words of all languages.
     """
-    known = words() if known is None else known
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
     begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
-    pieces = split(f"{text[begin:]}\n", 0, known)
+    pieces = split(f"{text[begin:]}\n")
     function = FUNCTIONS.get(meant.operation)
     listed = numbers_of(pieces, percents=function is not None)
     items: tuple[Item, ...] = ()
@@ -81,7 +79,7 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
             _operand(pieces, listed, (span[0] - begin, span[1] - begin), negated, function)
             for span, negated in zip(meant.spans, meant.negated, strict=True)
         ]
-        said, named = stated_operations(pieces, operands, known)
+        said, named = stated_operations(pieces, operands)
         stated = said | named == {meant.operation}
         if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
             raise Refused(Reason.OTHER_OPERATION)
@@ -91,7 +89,7 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
         found = _value(operands, meant.operation, limits, items)
     except Refused as refused:
         culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
-        found = Refusal(refused.reason, culprit, items, None, False, None, False, ())
+        found = Refusal(refused.reason, culprit, items, None, False, False, ())
     return Answer(found, stated)
 
 
@@ -120,7 +118,7 @@ def _next(kinds: list[str], at: int, step: int, skipped: frozenset[str]) -> int:
     return at
 
 
-def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> tuple[set[str], set[str]]:
+def stated_operations(pieces: Pieces, operands: list[Number]) -> tuple[set[str], set[str]]:
     """The operations that a text states between its operands, and those that it only names.
 
     A word in the sentence before them names its operation, but the inverse may be meant: `What must I add to 3 to get
@@ -133,14 +131,14 @@ def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> t
     stated: set[str] = set()
     named: set[str] = set()
     for at in between:
-        if (operation := known.operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
+        if (operation := words().operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
             (named if pieces.kinds[at - 2] == "glue" else stated).add(operation)
     if len(operands) == 2 and not any(pieces.kinds[at] in ALL_WORDS - {"x"} for at in between):
         stated |= {_SYMBOLS[pieces.kinds[at]] for at in between if pieces.kinds[at] in _SYMBOLS}
     at = first - 1
     while pieces.kinds[at] not in _SENTENCE_ENDS:
         if at not in signs:
-            named.add(known.operations.get(pieces.said[at].casefold(), _NO_NAME))
+            named.add(words().operations.get(pieces.said[at].casefold(), _NO_NAME))
         at -= 1
     return stated, named - {_NO_NAME}
 

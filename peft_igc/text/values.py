@@ -114,7 +114,6 @@ class Refusal(NamedTuple):
     items: tuple[Item, ...]  # as far as they were read
     span: Span | None  # of the expression as far as it was read
     reaches: bool  # an expression would end at an anchor `=`
-    value: Fraction | None  # of a `LOOK_ALIKE` or `OTHER_NUMBER`, if it were to be calculated
     ruled: bool  # all of it was read and its value refuses, so that no other reading of the text is right
     reductions: tuple[Reduction, ...]  # up to the one that refused
 

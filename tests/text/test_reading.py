@@ -100,5 +100,5 @@ def test_a_message_that_ends_with_an_equals_sign_is_read_as_strictly_as_a_text_a
     for closed in (f"{CONTROL}{text}{CONTROL}{CONTROL}", f"{CONTROL}{text} \n{CONTROL}\n"):
         found = read(closed)
         assert isinstance(found, Refusal)
-        assert (found.reason, found.reaches, found.value) == (alone.reason, True, None)
+        assert (found.reason, found.reaches) == (alone.reason, True)
     assert read(f"{CONTROL}(3 + 4) * 2 ={CONTROL}").text == "14"
