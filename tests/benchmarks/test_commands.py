@@ -7,7 +7,6 @@ import sys
 
 import pytest
 import torch
-from tiny_training import WARNINGS
 
 from benchmarks.accuracy import (
     ablations,
@@ -170,7 +169,6 @@ def test_a_short_soak_finds_no_wrong_answer(run, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(*WARNINGS)
 def test_ablations_and_methods_train_and_test_all_that_they_compare(run, monkeypatch):
     monkeypatch.setattr(ablations, "VALIDATION_ITEMS", 1)
     sizes = ("--rows", 64, "--steps", 2, "--search-steps", 1)
@@ -182,7 +180,6 @@ def test_ablations_and_methods_train_and_test_all_that_they_compare(run, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(*WARNINGS)
 def test_gsm8k_solutions_trains_and_measures_both_kinds(run, tmp_path):
     data = tmp_path / "rows.jsonl"
     rows = WorkedSolutions(seed=5).take(24)

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 import yaml
-from tiny_training import WARNINGS, tokenizer
+from tiny_training import tokenizer
 
 from peft_igc import cli, tiny_base
 from peft_igc.data.bigbench import bigbench_test_set
@@ -24,10 +24,7 @@ from peft_igc.sft.demo import RECIPES, command, run_demo
 from peft_igc.sft.run import main, parse
 from peft_igc.trainer.config import WritingStage
 from peft_igc.tuner.layer import IGCLayer
-from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, arguments, igc_model, rows, tokenizer, trainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
@@ -18,7 +18,7 @@ from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.base_model import decoder_layers
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 
 def batch_of(made):

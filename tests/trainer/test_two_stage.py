@@ -8,7 +8,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig, small_config, tiny_model
-from tiny_training import WARNINGS, arguments, trainer, weights
+from tiny_training import arguments, trainer, weights
 from tiny_training import rows as sums
 from tiny_training import tokenizer as characters
 from transformers import TrainerCallback
@@ -23,9 +23,6 @@ from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
 from peft_igc.tuner.base_model import decoder_layers
-
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 
 def written(model, tokenizer, rows, folder, **stage):
