@@ -53,15 +53,6 @@ def test_adapter_on_sets_counts_every_set_that_it_is_asked_for(run):
     assert sets["like_math_401"]["right"] == sets["like_math_401"]["due"] == 8
 
 
-def test_the_texts_of_authors_are_those_whose_hash_was_recorded(tmp_path):
-    for name in adapter_on_sets.SHA256:
-        items = adapter_on_sets.plain_requests(name)
-        assert all(("igc_operands" in item) == name.endswith("requests") for item in items)
-        (tmp_path / f"{name}.jsonl").write_text("{}\n")
-        with pytest.raises(ValueError, match="was recorded"):
-            adapter_on_sets.plain_requests(name, tmp_path)
-
-
 def test_expressions_finds_no_wrong_value_in_generated_texts(run, tmp_path):
     data = tmp_path / "rows.jsonl"
     row = json.dumps({"answer": "She has 48/2 = <<48/2=24>>24 clips.\n#### 24"})

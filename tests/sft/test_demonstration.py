@@ -210,16 +210,6 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     assert not long & {tuple(row["igc_operands"]) for row in again[100:200] if row["igc_operands"]}
 
 
-def test_longer_rows_can_have_results_of_all_lengths_equally_often():
-    stage = WritingStage(rows=80, steps=1, equal_lengths=True)
-    for digits, longest in ((5, 10), (4, 8)):  # no product of four digits has ten
-        line = ["--igc_num_digits", str(digits), "--igc_generated_max_digits", "4"]
-        arguments = igc_arguments(*line, interface="hidden")
-        made = rows_of_writing(arguments, stage, 0, [], [])
-        counts = [sum(len(row["igc_result"].lstrip("-")) == length for row in made) for length in range(1, 12)]
-        assert counts == [40 // longest] * longest + [0] * (11 - longest)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_demonstration_runs_on_a_gpu(tmp_path):
