@@ -6,7 +6,8 @@ import pytest
 from peft_igc import generate_answers, tiny_igc, trace
 from peft_igc.inference.audit import audit
 from peft_igc.inference.pages import trace_page
-from peft_igc.inference.records import Answer, StepRecord, json_lines
+from peft_igc.inference.records import Answer, json_lines
+from peft_igc.tuner.records import StepRecord
 
 
 QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]

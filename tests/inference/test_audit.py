@@ -12,8 +12,9 @@ from peft_igc.cli import main
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.audit import CAUSES, audit, cause_of, open_gates
 from peft_igc.inference.evaluation import evaluate, generate_answers
-from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.records import Answer, TextRecord, TokenRecord
 from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.records import NumberRecord, StepRecord
 
 
 GROUPS = ("3_digit_subtraction", "4_digit_subtraction", "3_digit_division", "4_digit_multiplication")

@@ -20,9 +20,10 @@ from transformers import DynamicCache
 
 from peft_igc import igc_trace
 from peft_igc.inference.decoding import greedy, prompt_tokens
-from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, token_texts
+from peft_igc.inference.records import TextRecord, token_texts
 from peft_igc.tuner import steps, writing
 from peft_igc.tuner.call import thread
+from peft_igc.tuner.records import NumberRecord, StepRecord
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,13 @@ from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import has_number
 from peft_igc.demo import measure
 from peft_igc.inference.evaluation import evaluate, generate_answers
-from peft_igc.inference.loading import TINY_FOLDER, load_adapter, load_base
+from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import demo
 from peft_igc.sft.datasets import generated_rows, rows_of_writing
 from peft_igc.sft.demo import RECIPES, command, run_demo
 from peft_igc.sft.run import main, parse
 from peft_igc.trainer.config import WritingStage
+from peft_igc.tuner.base_model import TINY_FOLDER
 from peft_igc.tuner.layer import IGCLayer
 
 
