@@ -7,13 +7,13 @@ from peft import PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS
+from tiny_training import NESTED
 
 from peft_igc import IGCLayer
 
 
 pytestmark = [
-    pytest.mark.filterwarnings(*WARNINGS, *NESTED),
+    pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
 ]
 
