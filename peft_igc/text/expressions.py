@@ -59,7 +59,7 @@ class Expression:
         units: the measures that numbers have, as quantity and name.
         currencies: the signs of currencies.
         too_long: a number of more digits than the limits allow.
-        end: the character after the last unit before an anchor `=`, 0 without one.
+        end: the character after the last unit before an anchor `=`, -1 without one.
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` is before it.
         spoken: words stand after it in its message.
@@ -75,7 +75,8 @@ class Expression:
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
-        self.number_at = self.left = self.end = self.words_before = 0
+        self.number_at = self.left = self.words_before = 0
+        self.end = -1
         self.sure = self.alike = self.linked = self.spoken = self.joined = self.gap = False
 
     def kind(self, at: int) -> str:
@@ -106,33 +107,22 @@ class Expression:
         return at
 
     def opened(self, at: int) -> int:
-        """The opening bracket of a closing one, whatever its shape; 0 if nothing opens it."""
+        """The bracket that opens what a piece is in, or ends, whatever its shape; 0 if nothing opens it."""
         if not self._openings[at]:
             self.kind(0)  # it may be before the pieces
         return self._openings[at]
 
     @functools.cached_property
-    def _openings(self) -> dict[int, int]:
-        """`opened` of all closing brackets."""
-        waiting: list[int] = []
-        found: dict[int, int] = {}
+    def _openings(self) -> list[int]:
+        """`opened` of all pieces."""
+        waiting, found = [0], []
         for at, kind in enumerate(self.kinds):
+            found.append(waiting[-1])
             if kind in OPEN:
                 waiting.append(at)
-            elif kind in CLOSE:
-                found[at] = waiting.pop() if waiting else 0
+            elif kind in CLOSE and len(waiting) > 1:
+                waiting.pop()
         return found
-
-    def begin(self, at: int) -> None:
-        """Refuses where no operand ends at a piece before an anchor `=`."""
-        kind = self.kind(at)
-        if kind in _LAST_UNIT_WORDS:
-            stop, words = self._unit_words(at, single=False)
-            self.units.clear()
-            if words is not None:
-                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, stop)
-        elif kind not in NUMBERS and kind not in CLOSE and not self._is_currency_after(at):
-            raise self.refuse(Reason.NO_EXPRESSION, at)
 
     def read(self, at: int) -> int:
         """Reads from a piece, where an operand is wanted, to the left.
@@ -150,6 +140,7 @@ class Expression:
     def _wanted(self, at: int) -> int:
         """Closing brackets, a per cent sign, units, a currency and a number; the piece before the number."""
         while (kind := self.kind(at)) != "number":
+            absent = Reason.NO_EXPRESSION if self.end >= 0 and not self.items else None  # before an anchor `=`
             if kind == "space":
                 at -= 1
             elif kind == "%":
@@ -163,13 +154,13 @@ class Expression:
             elif kind in _LAST_UNIT_WORDS:
                 at, words = self._unit_words(at, single=False)
                 if words is not None:
-                    raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+                    raise self.refuse(absent if absent and not self.joined else Reason.NOT_UNDERSTOOD, at)
             elif self._is_currency_after(at):
                 self.currencies.append((self.said[at], self.span(at)))
                 at = self.skip(at - 1)
             else:
                 known = kind in ALL_WORDS or kind in STRANGE
-                raise self.refuse(Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED, at)
+                raise self.refuse(absent or (Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED), at)
         return self._number(at)
 
     def _operator(self, kind: str, at: int) -> None:
@@ -199,13 +190,9 @@ class Expression:
         """Whether a piece is directly within the brackets of a function."""
         if sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) == 0:
             return False
-        inner = 0
-        while self.kind(at) not in ("edge", "line"):
-            inner += (self.kinds[at] in CLOSE) - (self.kinds[at] in OPEN)
-            if inner < 0:
-                return self.called(at - 1) is not None
-            at -= 1
-        return False
+        if "line" in self.kinds[self._openings[at] : at]:
+            return False
+        return self.opened(at) > 0 and self.called(self.opened(at) - 1) is not None
 
     # An operand or an opening bracket is complete.
 
@@ -353,7 +340,7 @@ class Expression:
         """Units before an operator that may also be a sign after words."""
         stop, words = self._unit_words(at, single)
         if words is None:
-            if single and not self.end:  # `what is left of 9 after -8` has a sign
+            if single and self.end < 0:  # `what is left of 9 after -8` has a sign
                 raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
             return self._wanted(stop)
         if single and self.kind(stop) not in STRANGE:

@@ -95,15 +95,25 @@ def _number(pieces: Pieces, at: int, percents: bool) -> Number:
     value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
     if value is None or _broken_after(pieces, at, percents):
         return Number(None, span)
-    left, currency = at - 1, kinds[at - 1] == "currency"
-    left -= currency
-    before = kinds[left]
-    if before == "space":
-        return _spaced(kinds, _skip(kinds, left), value, span)
+    touched = at - 1 - (kinds[at - 1] == "currency")
+    left = _skip(kinds, touched)
+    gap, before = left < touched, kinds[left]
+    farther = _skip(kinds, left - 1)
     if before == "-":
-        return _signed(kinds, left, value, span, loose=False)
-    odd = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)
-    return Number(None if odd or before in _TOUCHED_BEFORE else value, span)
+        if kinds[farther] in _OPERANDS:
+            return Number(value, span)
+        # After a word, one with a gap may be a dash or the mark of a list, and one that touches it is a hyphen.
+        touches = farther == left - 1 and (kinds[farther] in ALL_WORDS or kinds[farther] in _BREAKING)
+        if kinds[farther] not in _OPERATORS and (gap or touches):
+            return Number(None, span)
+        return Number(-value, span, sign=left)
+    if gap and before in ("sign", "minus"):
+        if before == "sign" or kinds[farther] in _BEFORE_A_SIGN:
+            return Number(-value, span, sign=left)
+        may_negate = kinds[farther] not in _OPERANDS
+        return Number(value, span, may_negate, left if may_negate else 0)
+    pair = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)  # 10:30, 3,5
+    return Number(None if not gap and (pair or before in _TOUCHED_BEFORE) else value, span)
 
 
 def _skip(kinds: list[str], at: int) -> int:
@@ -133,32 +143,6 @@ def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
             after += 1
         return pair or kinds[after] in ALL_WORDS
     return kinds[after] in _TOUCHED_AFTER
-
-
-def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
-    """A number after a space, and the nearest piece before that."""
-    if kinds[left] == "-":
-        return _signed(kinds, left, value, span, loose=True)
-    if kinds[left] == "sign":
-        return Number(-value, span, sign=left)
-    if kinds[left] == "minus":
-        before = kinds[_skip(kinds, left - 1)]
-        if before in _BEFORE_A_SIGN:
-            return Number(-value, span, sign=left)
-        return Number(value, span, before not in _OPERANDS, left * (before not in _OPERANDS))
-    return Number(value, span)
-
-
-def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bool) -> Number:
-    """A number after a minus. A `loose` one does not touch it: after a word it may be a dash or the mark of a list."""
-    left = _skip(kinds, minus - 1)
-    before, gap = kinds[left], left < minus - 1
-    if before in _OPERANDS:
-        return Number(value, span)
-    touches = not gap and (before in ALL_WORDS or before in _BREAKING)
-    if before not in _OPERATORS and (loose or touches):
-        return Number(None, span)
-    return Number(-value, span, sign=minus)
 
 
 _MINUS, _QUOTE = "-\u2212", "'\u2019"

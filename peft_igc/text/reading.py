@@ -93,7 +93,6 @@ def _at_equals(found: Expression, at: int) -> bool:
     kind = found.kind(at)
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
-    found.begin(at)
     found.end, found.sure = found.ends[at], True
     before_equals(found, found.read(at))
     return found.kind(found.skip(found.left)) in ("edge", "control")

@@ -177,7 +177,8 @@ class Progress:
         whole = known == result.plain
         again = 0 <= self.completed < (self._start if inside else position)
         closed = result.percent and spelled == "%" and followed  # the sign after the digits
-        at_end = closed or (once and followed and spelled in (".", ",") and not inside and self.completed >= self._start)
+        mark = once and followed and spelled in (".", ",") and not inside  # no digit may follow
+        at_end = closed or (mark and self.completed >= self._start)
         if self.completed < 0 and (whole or (once and inside and not known and self._start > self._anchor)):
             self.completed = position
         if at_end:
