@@ -264,13 +264,13 @@ class Expression:
 
     def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
-        if self._is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+        if self.is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
             return self._leave(at - 2)
         if self.opened(at):
             return self._remark(at - 1)
         raise self.refuse(Reason.UNBALANCED, at)
 
-    def _is_short(self, at: int) -> bool:
+    def is_short(self, at: int) -> bool:
         """Whether a piece may be the number of a list, or its letter."""
         number = self.kind(at) == "number" and len(self.said[at]) < 3 and self.said[at].isdigit()
         return number or (len(self.said[at]) == 1 and self.kind(at) in ALL_WORDS)
@@ -329,7 +329,7 @@ class Expression:
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
-        if not (self.kind(at - 1) == "number" and self._is_short(at - 1) and self.kind(at - 2) in OPEN):
+        if not (self.kind(at - 1) == "number" and self.is_short(at - 1) and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
         return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")

@@ -34,7 +34,7 @@ _TOUCHED_BEFORE = ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "cu
 _TOUCHED_AFTER = ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
 _OPERANDS = NUMBERS | CLOSE
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
-_BEFORE_A_SIGN = _OPERATIONS | {"edge", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
+_BEFORE_A_SIGN = _OPERATIONS | {"edge", "cut", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
 
 
 class Number(NamedTuple):
@@ -174,9 +174,8 @@ _BROKEN_AFTER = (
 _BEFORE = "".join(f"(?<!{broken})" for broken in _BROKEN_BEFORE)
 _AFTER = f"(?!{'|'.join(_BROKEN_AFTER)})"
 _WHOLE = "([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?!,?[0-9])"  # `1,234`, but not `12,34` or `0,123`
-_RUN = "[0-9]+(?:,[0-9]+)*"
-_INTEGER = re.compile(rf"{_BEFORE}{_WHOLE}(){_AFTER}|{_RUN}")
-_DECIMAL = re.compile(rf"{_BEFORE}{_WHOLE}(?:\.([0-9]++))?+%?+{_AFTER}|{_RUN}(?:\.[0-9]+)?")
+_RUNS = re.compile("[0-9]+(?:,[0-9]+)*"), re.compile(r"[0-9]+(?:,[0-9]+)*(?:\.[0-9]+)?")  # with decimals the second
+_WHOLES = re.compile(f"{_BEFORE}{_WHOLE}(){_AFTER}"), re.compile(rf"{_BEFORE}{_WHOLE}(?:\.([0-9]++))?+%?+{_AFTER}")
 _ENDS_IN_MINUS = re.compile(rf"(?<!{_BREAKS})(?<![{_MINUS}])[{_MINUS}]{{1,2}}\Z")
 
 
@@ -197,11 +196,12 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
             `2.5`, `15%` has `15`.
     """
     found = []
-    for match in (_DECIMAL if decimals else _INTEGER).finditer(text):
-        whole, places = match[1], (match[2] or "").rstrip("0")
-        digits = whole and (whole.replace(",", "").lstrip("0") or "0")
-        end = match.end() - (text[match.end() - 1] == "%")
-        found.append(Integer(match.start(), end, f"{digits}.{places}" if places else digits))
+    for run in _RUNS[decimals].finditer(text):
+        match, digits = _WHOLES[decimals].match(text, run.start()), None
+        if match is not None:
+            places = match[2].rstrip("0") if match[2] else ""
+            digits = (match[1].replace(",", "").lstrip("0") or "0") + f".{places}" * bool(places)
+        found.append(Integer(*run.span(), digits))
     return found
 
 
