@@ -10,7 +10,7 @@ missing folder, a malformed line); 130 after an interrupt. A defect of the packa
 Parsing only: `commands` has what runs. It imports torch when a command runs, so `--help`, `--version` and errors in
 arguments take a fraction of a second (except in `sft`, whose arguments TRL parses).
 
-Try it: `peft-igc trace --help`, `pytest tests/test_cli.py`
+Try it: `peft-igc trace --help`
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from typing import Any
 
 from . import commands
 
-
-__all__ = ["build_parser", "main"]
 
 EXAMPLES = """\
 examples:
@@ -76,17 +74,14 @@ _Options = list[tuple[str, dict[str, Any]]]  # names, and the settings of `add_a
 
 
 def _option(names: str, text: str, metavar: str | None = None, **settings: Any) -> tuple[str, dict[str, Any]]:
-    """One argument of a command."""
     return names, {"help": text, "metavar": metavar, **settings}
 
 
 def _number(names: str, default: int | None, text: str) -> tuple[str, dict[str, Any]]:
-    """An argument that is an integer of at least 1."""
     return _option(names, text, "N", type=_positive, default=default)
 
 
 def _flag(name: str, text: str) -> tuple[str, dict[str, Any]]:
-    """An argument without a value."""
     return name, {"help": text, "action": "store_true"}
 
 

@@ -2,7 +2,6 @@
 
 In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `demo`, `sft`,
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
-Try it: `pytest tests/test_cli.py`
 """
 
 from __future__ import annotations
@@ -15,10 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-
-
-__all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "check", "convert", "demo", "evaluate", "profile"]
-__all__ += ["sft", "trace"]
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -254,7 +249,8 @@ def _tokenizer(name: str) -> Any:
     """The tokenizer of a folder, a hub id, or the embedded base."""
     from transformers import AutoTokenizer
 
-    from .inference.loading import TINY, TINY_FOLDER, is_hub_id
+    from .inference.loading import is_hub_id
+    from .tuner.base_model import TINY, TINY_FOLDER
 
     folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
     if not folder.is_dir() and (folder.exists() or not is_hub_id(name)):
@@ -310,7 +306,6 @@ def _device(name: str | None) -> str:
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Some of the arguments by name."""
     return {name: getattr(arguments, name) for name in names}
 
 

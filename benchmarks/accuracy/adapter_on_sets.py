@@ -37,10 +37,11 @@ from peft_igc.demo.sets import (
     read,
     texts_of_authors,
 )
-from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
+from peft_igc.tuner.base_model import TINY
 
 
 DATA = Path(__file__).parent.parent / "data"

@@ -28,8 +28,9 @@ import torch
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.inference.decoding import greedy, left_padded, padding_token, prompt_tokens
-from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.base_model import TINY
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 

@@ -25,10 +25,11 @@ from ..calibration.calibrate import CURVE, calibrate, save_calibration
 from ..data.bigbench import OPERATION_NAMES, bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, duration, interval, versions
-from ..inference.loading import TINY, load_adapter, load_base
+from ..inference.loading import load_adapter, load_base
 from ..text.values import Limits
 from ..trainer.precision import computes_bf16
 from ..trainer.progress import Progress
+from ..tuner.base_model import TINY
 from ..tuner.config import IGCConfig
 from ..tuner.saving.model_card import RECORD, write_card
 from .sets import (

@@ -10,7 +10,7 @@
 * `harness`: a model class and tasks for lm-evaluation-harness.
 
 Imports `text`, `numbers`, `data`, `tuner`; outside of the package torch, transformers, peft, safetensors, jinja2 (with
-markupsafe); for the harness lm_eval and datasets. Start with `evaluation`. Try it: `pytest tests/inference`
+markupsafe); for the harness lm_eval and datasets. Start with `evaluation`.
 """
 
 from .evaluation import evaluate, generate_answers, trace

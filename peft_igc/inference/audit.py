@@ -9,7 +9,7 @@ Where the right result was calculated and the answer is wrong, it is generated a
 then right, the gate is the cause. Nothing is changed in the model.
 
 Shapes: T positions of a call, H hidden size, B rows of a batch.
-Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`, `pytest tests/inference/test_audit.py`
+Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ from .pages import audit_page
 from .records import Answer
 
 
-__all__ = ["CAUSES", "Audit", "Cause", "Finding", "audit", "cause_of", "expected_of", "open_gates"]
-
 LEAST_OPEN = 0.5  # a gate below this is closed
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
@@ -62,21 +60,13 @@ CAUSES = {name: Cause(**cause) for name, cause in tomllib.loads(_FILE.read_text(
 
 @dataclass(frozen=True)
 class Finding:
-    """A wrong answer.
+    """A wrong answer."""
 
-    Attributes:
-        index: the item's place in the data, from 0.
-        item: with `prompt` and `target`.
-        answer: as generated, with its record.
-        cause: a key of `CAUSES`.
-        detail: what was read, which rule refused, how far a gate was open.
-    """
-
-    index: int
-    item: Mapping[str, Any]
-    answer: Answer
-    cause: str
-    detail: str
+    index: int  # the item's place in the data, from 0
+    item: Mapping[str, Any]  # with `prompt` and `target`
+    answer: Answer  # as generated, with its record
+    cause: str  # a key of `CAUSES`
+    detail: str  # what was read, which rule refused, how far a gate was open
 
     @property
     def untrue(self) -> list[str]:
@@ -100,16 +90,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """The causes of all wrong answers.
+    """The causes of all wrong answers."""
 
-    Attributes:
-        report: the counts of `evaluate`; `wrong`; `causes`, the number of wrong answers by cause, most frequent first;
-            `details`, the number of them by cause and detail for causes of few details; `settings`, `versions`.
-        findings: one for each wrong answer, in the order of the items.
-    """
-
+    # the counts of `evaluate`; `wrong`; `causes`, the number of wrong answers by cause, most frequent first;
+    # `details`, the number of them by cause and detail for causes of few details; `settings`, `versions`
     report: dict[str, Any]
-    findings: list[Finding]
+    findings: list[Finding]  # one for each wrong answer, in the order of the items
 
     def of_cause(self, cause: str) -> list[Finding]:
         """The findings of a cause."""

@@ -4,7 +4,7 @@ In: lines (of a terminal, or of a pipe), a model with an IGC adapter, its tokeni
 message or one of `COMMANDS`. The conversation is kept in memory and written nowhere, but for the page that `/trace`
 writes. Answers are greedy, as in `evaluation`.
 
-Try it: `peft-igc chat --base tiny --adapter tiny`, `pytest tests/inference/test_chat.py`
+Try it: `peft-igc chat --base tiny --adapter tiny`
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Any, TextIO
 import torch
 from transformers import TextStreamer
 
+from ..tuner.records import StepRecord
 from .decoding import chat_text, eval_mode, greedy, longest_text
-from .records import NOWHERE, StepRecord, harmless
+from .records import NOWHERE, harmless
 from .tracing import Recording, igc_trace
 
-
-__all__ = ["COMMANDS", "Chat"]
 
 COMMANDS = {
     "/trace": "write the last answer, with the conversation before it, as a page: /trace [FILE]",
@@ -34,13 +33,9 @@ PAGE = "trace.html"  # where `/trace` writes without a name
 
 
 class Chat:
-    """A conversation with a model.
+    """A conversation with a causal LM that has an active IGC adapter and PEFT around it; answers are written to `out`.
 
-    Args:
-        model: a causal LM with an active IGC adapter, with PEFT around it.
-        tokenizer: its tokenizer, with a chat template.
-        out: where answers are written.
-        max_new_tokens: maximum length of an answer.
+    The tokenizer needs a chat template.
     """
 
     def __init__(self, model: Any, tokenizer: Any, out: TextIO, *, max_new_tokens: int = 256) -> None:
@@ -87,7 +82,6 @@ class Chat:
                 self._generate(self._messages[:-1], None)
 
     def _write_page(self, recording: Recording, path: Path) -> None:
-        """Writes the page of the last answer."""
         with eval_mode(self._model):
             recording.add_base()
         try:
@@ -129,7 +123,6 @@ class Chat:
         return self._tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
 
     def _say(self, text: str) -> None:
-        """Writes a line of the program's own."""
         self._out.write(text + "\n")
         self._out.flush()
 
@@ -161,7 +154,6 @@ class _Streamer(TextStreamer):
         self._out.flush()
 
     def _note(self, at_end: bool) -> None:
-        """Writes the steps that are new."""
         if self._steps is None:
             return
         nothing = [NOWHERE] if at_end and not self._steps else []

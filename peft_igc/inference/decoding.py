@@ -4,7 +4,6 @@ In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the ans
 (`batches_of`, `left_padded`), and a generation config for greedy decoding (`greedy`), with which `evaluation` answers.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
-Try it: `pytest tests/inference/test_evaluation.py`
 """
 
 from __future__ import annotations
@@ -15,10 +14,6 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig
-
-
-__all__ = ["batches_of", "chat_text", "end_tokens", "eval_mode", "greedy", "left_padded", "longest_text"]
-__all__ += ["padding_token", "prompt_tokens"]
 
 
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:

@@ -6,7 +6,6 @@ Out: answers (`generate_answers`), or a report of exact match overall and per gr
 answer. There is no likelihood scoring and no sampling.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
-Try it: `pytest tests/inference/test_evaluation.py`
 """
 
 import dataclasses
@@ -42,9 +41,6 @@ from .decoding import (
 from .records import Answer, TextRecord
 from .tracing import igc_trace
 
-
-__all__ = ["Answer", "ProgressCallback", "answer_items", "answer_tokens", "count_answers", "decode_answer"]
-__all__ += ["duration", "evaluate", "generate_answers", "interval", "is_right", "trace", "versions"]
 
 ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
 _STATUSES = [status.name.lower() for status in Status]

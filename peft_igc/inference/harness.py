@@ -5,18 +5,14 @@
         --tasks arithmetic_generated
     lm_eval ... --tasks arithmetic_file --metadata '{"data": "items.jsonl"}'
 
-In: requests of the harness. Out: its answers and likelihoods. A likelihood request is one text with its answer in it,
-so the anchors are those that `generate` would find: the end of the *context*, and token sequences. Greedy decoding
-takes no penalties from the checkpoint, and the embeddings are not resized to the tokenizer for the sake of an adapter.
-All else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`, to the
-digit. `import peft_igc` makes lm_eval know the name `igc`; the program `lm_eval` needs `peft-igc autoload on`.
+A likelihood request is one text with its answer in it, so the anchors are those that `generate` would find: the end of
+the *context*, and token sequences. Greedy decoding takes no penalties from the checkpoint. All else, batches and
+padding included, is the parent's, so that a task without arithmetic is scored as by `hf`, to the digit.
 
 The tasks are YAML files that name `generated` (items of our generator in the form of BIG-bench) or `from_file` (items
-of `peft-igc eval`). `_likelihood` after the name asks whether target and end token are the most probable ones, as
-exact match of a generated answer does; no text has to be generated for it.
+of `peft-igc eval`). `_likelihood` after the name asks whether target and end token are the most probable ones.
 
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
-Try it: `pytest tests/inference/test_harness.py`
 """
 
 from __future__ import annotations
@@ -36,8 +32,6 @@ from ..tuner.base_model import TINY
 from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
 
-
-__all__ = ["FOLDER", "IGCLM", "anchors_of_batch", "from_file", "generated", "key_of", "match", "waves"]
 
 FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
@@ -169,7 +163,6 @@ def from_file(data: str | None = None, **metadata: Any) -> dict[str, Any]:
 
 
 def _rows(items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
-    """The dataset of these items."""
     from datasets import Dataset
 
     end = metadata.get("end")

@@ -4,7 +4,7 @@
 tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
 `PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
 
-Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
+Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`
 """
 
 import json
@@ -30,9 +30,6 @@ MOST_CONFIG = 1 << 26  # bytes of a config; it has some ten thousand at most
 LONGEST_ERROR = 400  # characters of another package's error, which may quote a value of any size
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
-
-__all__ = ["TINY", "TINY_FOLDER", "find_adapter", "find_base", "is_hub_id", "load_adapter", "load_base"]
-__all__ += ["read_config", "tiny_base", "tiny_igc", "with_template"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

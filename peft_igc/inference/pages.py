@@ -6,7 +6,6 @@ lights up what a step has read. The elements are in `assets/trace_page/pages.htm
 policy forbids the network and every script and style but the page's own, which it names by their hashes.
 
 Every token, and every mark on one, is written once, so the page grows with the length of the texts.
-Try it: `pytest tests/inference/test_pages.py`
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from markupsafe import Markup
 from ..tuner.records import StepRecord, percent
 from .records import TextRecord, TokenRecord, facts_of
 
-
-__all__ = ["ASSETS", "audit_page", "trace_page", "write"]
 
 ASSETS = Path(__file__).parents[1] / "assets" / "trace_page"
 _STRENGTHS = 10  # classes of the gate's colour, besides that of 0
@@ -51,7 +48,6 @@ def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str
 
 
 def _template() -> Any:
-    """The macros of the pages."""
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
         autoescape=True,
@@ -99,7 +95,6 @@ def _details(step: StepRecord) -> list[tuple[str, str]]:
 
 
 def _groups(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Exact match by group."""
     scores = sorted(report["groups"].items())
     return [(name, f"{score['exact_match']:.2%} of {score['n']:,}") for name, score in scores]
 

@@ -3,7 +3,6 @@
 A `TextRecord` is one text with its tokens and steps. It has three views: text (`format`), JSON (`json_lines`) and a
 page (`pages`). An `Answer` is what `generate` returned of it: text, steps, and one line that says whether the
 calculator wrote it. The record of a step is `tuner.records.StepRecord`; no tensors here.
-Try it: `pytest tests/inference/test_tracing.py`
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ..text.claims import Verdict, check
-from ..tuner.records import NumberRecord, StepRecord, percent
+from ..tuner.records import StepRecord, percent
 
-
-__all__ = ["NOWHERE", "Answer", "NumberRecord", "Spell", "StepRecord", "TextRecord", "TokenRecord", "Untrue"]
-__all__ += ["facts_of", "harmless", "json_lines", "token_texts"]
 
 Spell = Callable[[Sequence[int]], str]  # the text of token ids
 UNKNOWN = "\u2026"  # shown for a token that is not known
@@ -31,27 +27,17 @@ _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some toke
 
 @dataclass(frozen=True)
 class TokenRecord:
-    """One token of a text.
+    """One token of a text."""
 
-    Attributes:
-        text: the text that it adds.
-        gate: gate, in 0..1, at the position that predicted the token; None if nothing was written there.
-        size: norm of the update at that position, relative to that of the hidden state; None as the gate.
-        position: its place in the text, counted in tokens.
-        id: its id; None if it is not known (given as an embedding, or read while the adapter was off).
-        generated: whether `generate` made it.
-        base: the token that is most probable there without the calculator; None if it was not asked.
-        base_probability: its probability without the calculator, in 0..1.
-    """
-
-    text: str
-    gate: float | None
+    text: str  # the text that it adds
+    gate: float | None  # gate, in 0..1, at the position that predicted the token; None if nothing was written there
+    # norm of the update at that position, relative to that of the hidden state; None as the gate
     size: float | None = None
-    position: int = 0
-    id: int | None = None
-    generated: bool = True
-    base: str | None = None
-    base_probability: float | None = None
+    position: int = 0  # its place in the text, counted in tokens
+    id: int | None = None  # its id; None if it is not known (given as an embedding, or read while the adapter was off)
+    generated: bool = True  # whether `generate` made it
+    base: str | None = None  # the token that is most probable there without the calculator; None if it was not asked
+    base_probability: float | None = None  # its probability without the calculator, in 0..1
 
 
 class Untrue(NamedTuple):
@@ -68,17 +54,11 @@ class Untrue(NamedTuple):
 
 @dataclass(frozen=True)
 class TextRecord:
-    """One text, without padding.
+    """One text, without padding."""
 
-    Attributes:
-        row: its row in the batch.
-        tokens: all of its tokens that are known, the prompt's included.
-        steps: the steps, in the order of their anchors.
-    """
-
-    row: int
-    tokens: tuple[TokenRecord, ...]
-    steps: tuple[StepRecord, ...]
+    row: int  # its row in the batch
+    tokens: tuple[TokenRecord, ...]  # all of its tokens that are known, the prompt's included
+    steps: tuple[StepRecord, ...]  # the steps, in the order of their anchors
 
     @property
     def generated(self) -> list[TokenRecord]:
@@ -149,19 +129,13 @@ def json_lines(texts: Sequence[TextRecord], *, prompts: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """A greedy answer, and where it comes from.
+    """A greedy answer, and where it comes from."""
 
-    Attributes:
-        text: the text up to the end token.
-        cut: whether there is no end token within `max_new_tokens`.
-        steps: each step of prompt and answer, by position; empty without an anchor or without an active adapter.
-        record: the record of prompt and answer, of `trace` and `audit`; else None.
-    """
-
-    text: str
-    cut: bool
+    text: str  # the text up to the end token
+    cut: bool  # whether there is no end token within `max_new_tokens`
+    # each step of prompt and answer, by position; empty without an anchor or without an active adapter
     steps: tuple[StepRecord, ...] = ()
-    record: TextRecord | None = None
+    record: TextRecord | None = None  # the record of prompt and answer, of `trace` and `audit`; else None
 
     @property
     def step(self) -> StepRecord | None:

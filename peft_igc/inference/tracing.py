@@ -4,14 +4,12 @@
         model.generate(**batch, max_new_tokens=20)
     trace.print(); trace.save_html("trace.html")
 
-In: the events of `call.observing`, the only hook there is: without a recorder nothing is asked per token. Out: a
-`TextRecord` per row, with tokens and with steps that have all fields of a `StepRecord`. Recording changes no output.
-The events belong to a thread, so a block sees what its own thread runs, of its own model. Texts are kept in memory
-only, until `save_html` or `to_json`.
+In: the events of `call.observing`. Out: a `TextRecord` per row, with tokens and with steps that have all fields of a
+`StepRecord`. The events belong to a thread, so a block sees what its own thread runs, of its own model.
 
 Shapes: B rows, T positions of a call, A anchors per row, n tokens at hand, W places of a reading, K operations, D
 digits of an operand.
-Try it: `peft-igc trace --base tiny --adapter tiny "What is 58 times 36?"`, `pytest tests/inference/test_tracing.py`
+Try it: `peft-igc trace --base tiny --adapter tiny "What is 58 times 36?"`
 """
 
 from __future__ import annotations
@@ -38,13 +36,11 @@ from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.install import wrapped_model
 from ..tuner.hooks.wrapper import active_config, active_layer
-from ..tuner.records import NumberRecord, Place, Span, number_text, record_of
+from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
 from ..tuner.steps import Generated, Step, Writing
 from .pages import trace_page, write
-from .records import Spell, StepRecord, TextRecord, TokenRecord, json_lines, token_texts
+from .records import Spell, TextRecord, TokenRecord, json_lines, token_texts
 
-
-__all__ = ["Recording", "igc_trace"]
 
 _SHOWN = 10  # number of tokens shown up to an anchor
 
@@ -148,7 +144,6 @@ class Recording:
         return self._open[key]
 
     def _add_steps(self, batch: _Batch, event: Step, call: Call) -> None:
-        """Stores the steps of one call."""
         assert event.ids is not None
         layer, name = active_layer(self._model)
         anchored = (event.anchors >= 0).nonzero().tolist()

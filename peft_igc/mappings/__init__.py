@@ -10,7 +10,6 @@
 In: hidden states, and in the token interface token ids and embeddings. Out: a `Choice` for the calculator, and updates
 of the hidden states. Imports `numbers`, `text` and torch. Code is tagged with the equations of
 `docs/how_it_works.md`, which also has the legend of shape letters. Start with `hidden_interface`.
-Try it: `pytest tests/mappings`
 """
 
 __all__ = ["attention", "decisions", "hidden_interface", "places", "readings", "token_interface"]

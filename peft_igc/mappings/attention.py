@@ -2,7 +2,7 @@
 
 In: queries [N, Q, d] and a memory [N, M, d]. Out: [N, Q, d]. Written in plain torch rather than
 `nn.MultiheadAttention`, whose evaluation mode takes other code paths than training. No positions and no causality:
-callers pass masks and biases. Try it: `pytest tests/mappings/test_mappings.py`
+callers pass masks and biases.
 
 Shapes: N texts or steps, B rows, T positions, Q queries, M entries of the memory or layers, d width of a mapping, N_h
 attention heads, H hidden size.
@@ -62,11 +62,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block of an input mapping: attention, then a feed-forward layer, both residual.
-
-    Args:
-        config: An `IGCConfig`, for the sizes.
-    """
+    """A pre-norm transformer block of an input mapping: attention, then a feed-forward layer, both residual."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -112,10 +108,7 @@ class LayerMix(nn.Module):
 
     What is asked is understood in middle layers, the digits of a number are known in early ones. Source: Peters et al.
     (2018), "Deep contextualized word representations", equation 1, with states of equal RMS, because the residual
-    stream grows with depth.
-
-    Args:
-        count: M, at least 2.
+    stream grows with depth. M, `count`, is at least 2.
     """
 
     @classmethod

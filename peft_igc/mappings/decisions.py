@@ -7,8 +7,6 @@ step, and results as tensors.
 * If it is among words, the network decides whether it is asked for.
 * Everything else is the network's: numbers and an operation. `text.requests` calculates, and has the only vetoes.
 
-Try it: `pytest tests/mappings/test_decisions.py`
-
 Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits of a result.
 """
 
@@ -34,8 +32,6 @@ from .places import StepTexts
 from .readings import SCALE, Mark
 
 
-__all__ = ["Decision", "Said", "certainty", "decided", "packed_of", "results_of", "said_at"]
-
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
 _DASHES = ("-", "\u2212", "－")
@@ -51,24 +47,18 @@ _STATUSES = {
 
 
 class Said(NamedTuple):
-    """What one text says in symbols, and where: indices of tokens, -1 for none.
+    """What one text says in symbols, and where: indices of tokens, -1 for none."""
 
-    Attributes:
-        found: of `text.read`.
-        text: the characters that were read.
-        begin, start: the token before which they begin, and how many characters of it come before them.
-        ends: characters up to the end of each token from `begin` on, as in `text.Spelled`.
-        first, last: of the expression.
-        culprit: the first and the last token of what caused a refusal of the text; not of a refused value.
-    """
-
-    found: Value | Refusal
-    text: str
+    found: Value | Refusal  # of `text.read`
+    text: str  # the characters that were read
+    # `begin`, `start`: the token before which they begin, and how many characters of it come before them
     begin: int
     start: int
-    ends: list[int]
+    ends: list[int]  # characters up to the end of each token from `begin` on, as in `text.Spelled`
+    # `first`, `last`: of the expression
     first: int = -1
     last: int = -1
+    # the first and the last token of what caused a refusal of the text; not of a refused value
     culprit: tuple[int, int] = _NOWHERE
 
     @property
@@ -131,23 +121,16 @@ class Said(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What becomes of one step.
+    """What becomes of one step."""
 
-    Attributes:
-        said: what its text says in symbols.
-        found: the value that is written, or why there is none; None where the network asks for nothing.
-        silence: why a step without a value is silent, a key of `tuner.records.EXPLANATIONS`; None with one.
-        by_rule: whether the text says what is calculated, and the network no more than that it is asked for.
-        stated: whether the text states the operation that is calculated.
-        culprit: the first and the last token of what refuses, -1 for none.
-    """
-
-    said: Said
+    said: Said  # what its text says in symbols
+    # the value that is written, or why there is none; None where the network asks for nothing
     found: Value | Refusal | None
-    silence: str | None
+    silence: str | None  # why a step without a value is silent, a key of `tuner.records.EXPLANATIONS`; None with one
+    # whether the text says what is calculated, and the network no more than that it is asked for
     by_rule: bool = False
-    stated: bool = False
-    culprit: tuple[int, int] = _NOWHERE
+    stated: bool = False  # whether the text states the operation that is calculated
+    culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
 
     @property
     def status(self) -> Status:

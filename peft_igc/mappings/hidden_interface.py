@@ -3,7 +3,7 @@
 In: hidden states of the text so far, and the results of its steps. Out: the `Reading` of each anchor
 (`HiddenInputMapping`, paper, "Input Mapping"), and the update of each hidden state (`HiddenOutputMapping`, paper,
 "Output Mapping"). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with the
-equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_mappings.py`
+equations of `docs/how_it_works.md`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A anchors per row, S slots,
 D digits of an operand, C = 11 digit classes, K operations, R digits of a result, d width of a
@@ -34,10 +34,6 @@ class HiddenInputMapping(nn.Module):
 
     The slots are D + 1 digits of each operand (a digit in the last one marks an operand that is too long), a sign of
     each operand, and the operator.
-
-    Args:
-        hidden_size: H.
-        config: An `IGCConfig`, for the sizes.
     """
 
     max_distance = 256  # distances to the anchor with an embedding; larger ones share the last
@@ -161,12 +157,7 @@ class HiddenInputMapping(nn.Module):
 
 
 class HiddenOutputMapping(nn.Module):
-    """Maps the results of the steps to updates of hidden states.
-
-    Args:
-        hidden_size: H.
-        config: An `IGCConfig`, for the sizes.
-    """
+    """Maps the results of the steps to updates of hidden states."""
 
     max_offset = 64  # offsets from the anchor with an embedding; larger ones share the last
 

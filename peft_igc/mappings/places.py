@@ -2,7 +2,6 @@
 
 In: token ids with the anchors of the steps, which come to the host in one copy (`StepTexts`). Out: `PlaceTensors`, in
 groups of contexts of like length.
-Try it: `pytest tests/mappings/test_token_interface.py`
 
 Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
 """
@@ -22,29 +21,20 @@ from ..text.vocabulary import EMBEDDED
 from .attention import batches
 
 
-__all__ = ["PlaceTensors", "StepTexts", "place_tensors"]
-
 _WORD, _NUMBER, _BROKEN = range(3)
 
 
 class StepTexts(NamedTuple):
-    """The texts of N steps on the host.
+    """The texts of N steps on the host."""
 
-    Attributes:
-        table: the token table.
-        rows: the ids of B rows, or `EMBEDDED`, `UNSEEN` or `PADDING`. Each row has N / B steps.
-        anchors, since: for each step the indices of the last and the first token that it reads; an anchor of -1 reads
-            nothing.
-        places: for each step what the reader reads.
-        first: the position in the text of the tokens with index 0.
-    """
-
-    table: TokenTable
-    rows: list[list[int]]
+    table: TokenTable  # the token table
+    rows: list[list[int]]  # the ids of B rows, or `EMBEDDED`, `UNSEEN` or `PADDING`. Each row has N / B steps.
+    # `anchors`, `since`: for each step the indices of the last and the first token that it reads; an anchor of -1
+    # reads nothing
     anchors: list[int]
     since: list[int]
-    places: list[Places]
-    first: int
+    places: list[Places]  # for each step what the reader reads
+    first: int  # the position in the text of the tokens with index 0
 
     @classmethod
     def of(
@@ -53,11 +43,10 @@ class StepTexts(NamedTuple):
         """From the ids [B, n] of all rows, in one synchronisation.
 
         Args:
-            table: the token table.
+            table, first: as in the attributes; `first` is the position of the first of the ids.
             most: the largest number of places of a step.
             ids: [B, n] int64.
             anchors, since: [B, A] int64 positions in the text.
-            first: the position of the first of the ids.
         """
         width, count, n = ids.shape[1], ids.numel(), anchors.numel()
         values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
@@ -94,26 +83,16 @@ class StepTexts(NamedTuple):
 
 
 class PlaceTensors(NamedTuple):
-    """The places of n steps.
+    """The places of n steps."""
 
-    Attributes:
-        steps: their indices among those that are read.
-        row: [n] int64, their rows.
-        positions: [n, W] int64, the first token of each place, -1 for no place; the last one is the anchor.
-        sentence: [n, W] int64, the index of its sentence.
-        values: [n, W] int64, the row of `numbers` that a number has; the last one if there is none.
-        kinds: [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand.
-        columns: [n, W] int64, of the numbers, as in `Places`.
-        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD.
-    """
-
-    steps: list[int]
-    row: Tensor
-    positions: Tensor
-    sentence: Tensor
-    values: Tensor
-    kinds: Tensor
-    columns: Tensor
+    steps: list[int]  # their indices among those that are read
+    row: Tensor  # [n] int64, their rows
+    positions: Tensor  # [n, W] int64, the first token of each place, -1 for no place; the last one is the anchor
+    sentence: Tensor  # [n, W] int64, the index of its sentence
+    values: Tensor  # [n, W] int64, the row of `numbers` that a number has; the last one if there is none
+    kinds: Tensor  # [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand
+    columns: Tensor  # [n, W] int64, of the numbers, as in `Places`
+    # [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD
     numbers: Tensor
 
     @property
@@ -125,15 +104,7 @@ class PlaceTensors(NamedTuple):
 def place_tensors(
     texts: StepTexts, width: int, *, steps: Sequence[int], one_group: bool, device: Any
 ) -> list[PlaceTensors]:
-    """The places of some steps, in groups that are read together.
-
-    Args:
-        texts: the texts.
-        width: D + 1.
-        steps: which steps.
-        one_group: whether all of them are one group.
-        device: of the tensors.
-    """
+    """The places of some steps, in groups that are read together, or in one group; `width` is D + 1."""
     every = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
     known = {digits: index for index, digits in enumerate(every)}
     numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)

@@ -5,7 +5,6 @@ interface) one over the numbers of the text. Out: a `Choice` of two operands and
 the auxiliary loss of the reading. Operations of many numbers have a mark per number instead of two pointers. No
 weights and no hidden states here. Both read D + 1 digits of an operand: a digit in the last place marks an operand
 that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
-Try it: `pytest tests/mappings/test_mappings.py`
 
 Shapes: B rows, A anchors per row, N steps (B * A), D digits of an operand, R digits of a result, C = 11 digit classes,
 K operations, W places that are read, S operands of a target: 2, or as many as a step of the batch has.
@@ -37,21 +36,14 @@ class Mark(enum.IntEnum):
 
 
 class Choice(NamedTuple):
-    """The operands and the operator of each step, the input of the calculator.
+    """The operands and the operator of each step, the input of the calculator."""
 
-    Attributes:
-        digits: [B, A, 2, D + 1] int64 digit classes, left-aligned.
-        signs: [B, A, 2] int64, 1 is minus.
-        operator: [B, A] int64 in 0..K, K for "no arithmetic".
-        operator_chance: [B, A] float32 probability of the operator.
-        operand_chances: [B, A, 2, D + 2] float32 probabilities of the digits and the sign of each operand (hidden
-            interface), or [B, A, 2, 1] of each operand as a whole (token interface).
-    """
-
-    digits: torch.Tensor
-    signs: torch.Tensor
-    operator: torch.Tensor
-    operator_chance: torch.Tensor
+    digits: torch.Tensor  # [B, A, 2, D + 1] int64 digit classes, left-aligned
+    signs: torch.Tensor  # [B, A, 2] int64, 1 is minus
+    operator: torch.Tensor  # [B, A] int64 in 0..K, K for "no arithmetic"
+    operator_chance: torch.Tensor  # [B, A] float32 probability of the operator
+    # [B, A, 2, D + 2] float32 probabilities of the digits and the sign of each operand (hidden interface), or [B, A,
+    # 2, 1] of each operand as a whole (token interface)
     operand_chances: torch.Tensor
 
     @property
@@ -61,40 +53,25 @@ class Choice(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64.
+    """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64."""
 
-    Attributes:
-        operands: [B, A, S, D + 1] digit classes, left-aligned; all PAD for no operand.
-        signs: [B, A, S], 1 is minus.
-        operator: [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators
-            rules read, `IGNORE` where the anchor is not supervised.
-        result: [B, A, R] digit classes without the point, left-aligned.
-        result_sign: [B, A].
-        result_status: [B, A], a `calculator.Status`.
-        result_scale: [B, A], number of digits of the result after the point.
-    """
-
-    operands: torch.Tensor
-    signs: torch.Tensor
+    operands: torch.Tensor  # [B, A, S, D + 1] digit classes, left-aligned; all PAD for no operand
+    signs: torch.Tensor  # [B, A, S], 1 is minus
+    # [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators rules read,
+    # `IGNORE` where the anchor is not supervised
     operator: torch.Tensor
-    result: torch.Tensor
-    result_sign: torch.Tensor
-    result_status: torch.Tensor
-    result_scale: torch.Tensor
+    result: torch.Tensor  # [B, A, R] digit classes without the point, left-aligned
+    result_sign: torch.Tensor  # [B, A]
+    result_status: torch.Tensor  # [B, A], a `calculator.Status`
+    result_scale: torch.Tensor  # [B, A], number of digits of the result after the point
 
 
 class Reading(NamedTuple):
-    """Distributions over the digits and signs of the operands and over the operators, as float32 logits.
+    """Distributions over the digits and signs of the operands and over the operators, as float32 logits."""
 
-    Attributes:
-        digits: [B, A, 2, D + 1, C], most significant digit first; class 10 is the placeholder.
-        signs: [B, A, 2, 2], class 1 is minus.
-        operator: [B, A, K + 1], class K is "no arithmetic".
-    """
-
-    digits: torch.Tensor
-    signs: torch.Tensor
-    operator: torch.Tensor
+    digits: torch.Tensor  # [B, A, 2, D + 1, C], most significant digit first; class 10 is the placeholder
+    signs: torch.Tensor  # [B, A, 2, 2], class 1 is minus
+    operator: torch.Tensor  # [B, A, K + 1], class K is "no arithmetic"
 
     def choose(self) -> Choice:
         """The most probable class of each slot."""
@@ -117,29 +94,24 @@ class Reading(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """Distributions over the numbers of the text as operands, and over the operators.
+    """Distributions over the numbers of the text as operands, and over the operators."""
 
-    Attributes:
-        scores: [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign.
-        operator: [B, A, K + 1] float32 logits; class K is "no arithmetic".
-        marks: [B, A, W, 3] float32 log-probabilities of the `Mark`s; a place without a number is no operand. [B, A, 0,
-            3] if no operation needs them.
-        values: [B, A, W] int64, the row of `numbers` that the number at each place has; the last one if there is none.
-        positions: [B, A, W] int64 position of each place in the text, -1 for none.
-        places, signs: [B, A, 2] int64, the most probable two places, different ones, and their signs.
-        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD. A
-            point has the class `POINT`.
-        takes: of `operations.takes` for each of the K operations: how many pointers it has, 0 if it has marks.
-    """
-
+    # [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign
     scores: torch.Tensor
-    operator: torch.Tensor
+    operator: torch.Tensor  # [B, A, K + 1] float32 logits; class K is "no arithmetic"
+    # [B, A, W, 3] float32 log-probabilities of the `Mark`s; a place without a number is no operand. [B, A, 0, 3] if no
+    # operation needs them.
     marks: torch.Tensor
+    # [B, A, W] int64, the row of `numbers` that the number at each place has; the last one if there is none
     values: torch.Tensor
-    positions: torch.Tensor
+    positions: torch.Tensor  # [B, A, W] int64 position of each place in the text, -1 for none
+    # `places`, `signs`: [B, A, 2] int64, the most probable two places, different ones, and their signs
     places: torch.Tensor
     signs: torch.Tensor
+    # [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD. A point has
+    # the class `POINT`.
     numbers: torch.Tensor
+    # of `operations.takes` for each of the K operations: how many pointers it has, 0 if it has marks
     takes: tuple[int, ...]
 
     @property
@@ -372,5 +344,4 @@ def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy [...] of logits [..., classes] with targets [...]."""
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view(target.shape)

@@ -3,7 +3,7 @@
 In: hidden states, token embeddings and ids of the text so far, and the next token of each result
 (`text.spelling`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
 (`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with
-the equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_token_interface.py`
+the equations of `docs/how_it_works.md`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, E width of the token embeddings,
 A anchors per row, N steps (B * A), S slots, W places that are read, D digits of an operand, K operations, d width of a
@@ -35,13 +35,7 @@ class TokenInputMapping(nn.Module):
 
     The encoder has one place per number, with a learned vector in place of its value. So only the structure of the
     text is learned, and numbers of any length are read exactly, including lengths that were not in training.
-
-    Args:
-        hidden_size: H.
-        config: An `IGCConfig`, for the sizes and the operations. Without a vocabulary, `know` is called later.
-
-    Attributes:
-        characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
+    If the config has no vocabulary, `know` is called later.
     """
 
     RELATIVE = 32  # places to each side with a relative position bias of their own
@@ -54,7 +48,7 @@ class TokenInputMapping(nn.Module):
         self._takes = tuple(takes(operation) for operation in config.operations)
         self.num_digits = config.num_digits
         self._tokens: TokenTable | None = None
-        self.characters: torch.Tensor
+        self.characters: torch.Tensor  # [n] uint8, the bytes of the vocabulary, which are saved with the weights
         self.register_buffer("characters", torch.zeros(0, dtype=torch.uint8))
         self.mix = LayerMix.of(config)
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -243,11 +237,7 @@ class TokenOutputMapping(nn.Module):
     """Maps the embedding of the next token of a result to an update of a hidden state.
 
     The map also depends on the hidden state and on the part of the result that is written.
-
-    Args:
-        hidden_size: H.
-        embedding_size: E; some base models project embeddings to H.
-        config: An `IGCConfig`, for the sizes.
+    E, `embedding_size`, differs from H in base models that project embeddings.
     """
 
     def __init__(self, hidden_size: int, embedding_size: int, config: Any) -> None:

@@ -3,7 +3,6 @@
 In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
 passed on, so the config's own default applies. `check` refuses arguments about the calculator, a LoRA or quantization
 that contradict each other or have no effect; TRL validates its other arguments itself. Nothing is loaded here.
-Try it: `pytest tests/sft/test_arguments.py`
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from ..tuner.config import IGCConfig
 from ..tuner.config_values import INTERFACES, PROMPT_END, SIZES
 
 
-__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "Parsed", "check", "igc_config"]
-
 ADAPTERS = ("igc", "lora", "igc+lora", "none")
 ASSISTANT_HEADER = "assistant_header"
 OF_CONFIG = "As in `IGCConfig`: "  # begins the help of its fields
@@ -39,7 +36,6 @@ _LORA = ("lora_", "use_rslora", "use_dora")
 
 
 def _argument(default: Any, text: str, **metadata: Any) -> Any:
-    """A field with its help."""
     return field(default=default, metadata={"help": text, **metadata})
 
 

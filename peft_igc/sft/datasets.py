@@ -4,7 +4,6 @@ In: TRL's data arguments and `IGCArguments`. Out: a training set with operand co
 annotation, and a test set if an evaluation needs one. A dataset is a folder, a file or a hub id, with conversations
 (`messages`), prompts and completions, or texts. The package's own arithmetic can be added. Nothing is tokenized and no
 operand column is checked here: the trainer does both.
-Try it: `pytest tests/sft/test_datasets.py`
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from ..tuner.config_values import SIZES
 from .arguments import IGCArguments, Parsed
 from .sources import with_named_rows
 
-
-__all__ = ["generated_rows", "join", "load_corpora", "rows_of_writing"]
 
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
@@ -259,7 +256,6 @@ def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -
 
 
 def _listed(columns: set[str]) -> str:
-    """The columns that a dataset has, for an error message."""
     return ", ".join(sorted(columns - {ROW_COLUMN}))
 
 

@@ -2,7 +2,7 @@
 
 In: an output folder, a base, a seed. Out, in that folder: `adapter/`, `results.json` and plots. No calculation of a
 test set is trained, except in BIG-bench's one-digit subtasks, which are complete sets.
-Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
+Try it: `peft-igc demo`
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ import yaml
 
 from ..demo.measure import PLOT, RESULTS, say
 from ..demo.smollm2 import NAME, smollm2_base
-from ..inference.loading import TINY
 from ..trainer.record import FILE_NAME
+from ..tuner.base_model import TINY
 from .run import main, parse
 
-
-__all__ = ["RECIPES", "run_demo"]
 
 RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
 

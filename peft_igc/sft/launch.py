@@ -2,7 +2,6 @@
 
 In: the part of a command line that another parser did not recognize. Out: an exit code, after all processes have
 ended. Nothing here knows what the processes do, except that each may end a trainer.
-Try it: `pytest tests/sft/test_launch.py`
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from accelerate.commands.config.config_args import default_config_file
 from accelerate.commands.launch import launch_command, launch_command_parser
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-
-__all__ = ["CONFIGS", "end", "has_default", "launch", "launch_arguments"]
 
 CONFIGS = Path(__file__).parents[1] / "assets" / "accelerate"
 

@@ -4,7 +4,6 @@ In: the parsed arguments. Out: the model with the parts that are trained, and th
 `--igc_init_from DIR` the training goes on from a saved calculator, with or without a LoRA that was trained with it:
 what is not given is as in the folder, and what is given is compared with it; operations may be added. Optimizer and
 steps begin anew, unlike with `resume_from_checkpoint`.
-Try it: `pytest tests/sft/test_continuation.py`
 """
 
 from __future__ import annotations
@@ -30,8 +29,6 @@ from ..tuner.model import CHILD
 from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
 from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
-
-__all__ = ["load_tokenizer", "make_config", "make_model", "save_base"]
 
 # Fields that no weight depends on: they may be changed after training, or matter in training only.
 _FREE = {"anchors", "confidence", "teacher_forcing", "detach_reading", "write_again"}

@@ -3,7 +3,7 @@
 In: a command line. Out: what `TrlParser` returns, and values of ours for what the user left out, where those of TRL
 would teach a calculator next to nothing (`run_defaults`). The calculator's own learning rate is a default of
 `IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
-Try it: `peft-igc sft --help`, `pytest tests/sft/test_parser.py`
+Try it: `peft-igc sft --help`
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from ..trainer.precision import computes_bf16, in_bf16
 from .arguments import OF_CONFIG, IGCArguments, Parsed
 from .launch import launch_arguments
 
-
-__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY", "SFTParser"]
-__all__ += ["device_arguments", "given_names", "run_defaults"]
 
 TYPES = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
 # The arguments of the page of one screen: ours, and those of TRL and transformers that almost every run sets.

@@ -5,7 +5,7 @@
 In: the arguments of `trl sft` (model, LoRA, quantization, data, training) and those of `IGCArguments`. A YAML file may
 hold any of them, and the command line overrides it. Arguments of `accelerate launch` start several processes. Out: the
 adapter, its model card, a closing evaluation, and a command to try the adapter. The training itself is `IGCTrainer`'s.
-Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
+Try it: `peft-igc sft --help`
 """
 
 from __future__ import annotations
@@ -20,24 +20,21 @@ import torch
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
 from ..demo.measure import Measurement, failed, say
-from ..inference.loading import TINY, find_base
+from ..inference.loading import find_base
 from ..trainer.batches import as_dataset, tokenized
 from ..trainer.checkpoints import ended_by_signal, last_complete_checkpoint
 from ..trainer.config import WritingStage
 from ..trainer.labels_only import score_labels_only
 from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
-from ..tuner.base_model import innermost_model
+from ..tuner.base_model import TINY, innermost_model
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
-from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
+from .closing import check_annotated, close, describe, learned_nothing
 from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
 from .parser import SFTParser, device_arguments, given_names, run_defaults
-
-
-__all__ = ["Interrupted", "main", "parse", "run"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -102,7 +99,6 @@ def main(parsed: Parsed) -> IGCTrainer:
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     progress = _progress(trainer, parsed, shown)
-    batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
     if ended_by_signal(trainer):
         end(trainer)
@@ -114,7 +110,7 @@ def main(parsed: Parsed) -> IGCTrainer:
             arguments = {name: value for name, value in vars(igc).items() if value is not None}
             shown.finish(trainer, parsed.model.model_name_or_path, arguments, progress)
     else:
-        failure = None if config is None else close(trainer, held, batches)
+        failure = None if config is None else close(trainer, held)
         trainer.accelerator.print(_how_to_try(parsed, failure))
     if training.push_to_hub:
         trainer.push_to_hub(dataset_name=parsed.script.dataset_name)

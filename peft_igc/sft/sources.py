@@ -4,7 +4,6 @@ In: a dataset with operand columns as `datasets` has loaded it, and the path tha
 with the column `igc_row`, by which errors name a row that was shuffled, split off or held out since, and with integers
 as strings, so that datasets can be joined. `datasets` (5.2) gives each column one type: JSON if it has integers and
 strings, floats if it has integers and a float, or one beyond 64 bits. The values are then read from the JSONL file.
-Try it: `pytest tests/sft/test_sources.py`
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from typing import Any
 from ..data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, canonical
 
 
-__all__ = ["with_named_rows"]
-
 _SUFFIXES = (".jsonl", ".json")  # of files with one object per line
 _MARK = b"\xef\xbb\xbf"  # byte order mark
 
@@ -25,9 +22,7 @@ _MARK = b"\xef\xbb\xbf"  # byte order mark
 def with_named_rows(part: Any, path: str) -> Any:
     """The dataset with names of its rows and with integers as strings. One without operand columns stays as it is.
 
-    Args:
-        part: A `datasets.Dataset`, or a stream, whose lines are not known in advance.
-        path: What the user named: a file, a folder or a hub id.
+    Of a stream, the lines are not known. `path` is what the user named: a file, a folder or a hub id.
 
     Raises:
         ValueError: A number in a JSONL file is not exact; the message names the line.

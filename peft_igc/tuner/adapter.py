@@ -1,7 +1,4 @@
-"""`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name.
-
-Try it: `pytest tests/tuner/test_layer.py tests/mappings/test_mappings.py`
-"""
+"""`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name."""
 
 from __future__ import annotations
 
@@ -18,23 +15,14 @@ from .config import IGCConfig
 
 
 class Adapter(NamedTuple):
-    """One adapter of a layer.
+    """One adapter of a layer."""
 
-    Attributes:
-        name: its name.
-        key: names it among all adapters of all processes.
-        config: its config.
-        reader: its input mapping.
-        writer: its output mapping.
-        base: the causal LM.
-    """
-
-    name: str
-    key: str
-    config: IGCConfig
-    reader: Any
-    writer: Any
-    base: Any
+    name: str  # its name
+    key: str  # names it among all adapters of all processes
+    config: IGCConfig  # its config
+    reader: Any  # its input mapping
+    writer: Any  # its output mapping
+    base: Any  # the causal LM
 
     @property
     def rules(self) -> Rules:
@@ -61,13 +49,8 @@ class Adapter(NamedTuple):
 
 
 def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
-    """Creates the input and the output mapping of a new adapter, with random weights, on the CPU.
-
-    Args:
-        config: an `IGCConfig`.
-        hidden_size: H of the base model.
-        embeddings: the base model's token embeddings, for their width.
-    """
+    """Creates the input and the output mapping of a new adapter, with random weights, on the CPU. The base model has
+    the hidden size, and the token embeddings, whose width is needed."""
     if config.interface == "hidden":
         return HiddenInputMapping(hidden_size, config), HiddenOutputMapping(hidden_size, config)
     table: Any = embeddings

@@ -2,8 +2,6 @@
 
 In: a Hugging Face tokenizer, fast or slow. Out: token ids for `turns`, `inline` and `ends` of
 `IGCConfig.anchors`. A rule is made here once; `anchors` finds its occurrences in a text.
-
-Try it: `pytest tests/tuner/test_anchor_rules.py`
 """
 
 from __future__ import annotations
@@ -15,26 +13,20 @@ from typing import Any
 from ..text.vocabulary import Vocabulary, special_tokens, token_ids
 
 
-__all__ = ["TextRule", "assistant_header", "text_rule", "turn_ends"]
-
 # Text before the rule's text may change its tokens: nothing, a number, a bracket or a word, with and without a space.
 _BEFORE = ("", "5", "5 ", ")", ") ", "a", "a ")
 
 
 @dataclass(frozen=True)
 class TextRule:
-    """A text that a result follows, such as `=`, in the tokens of one vocabulary.
+    """A text that a result follows, such as `=`, in the tokens of one vocabulary."""
 
-    Attributes:
-        text: the text.
-        sequences: token sequences that end in the text. A space, a minus or a currency sign may follow within the last
-            token, so that a token which also begins the result (`=-`, `=$`) is an anchor too.
-        hidden: tokens that contain the text and continue with something else, by id, such as `{25: '="'}`. Where the
-            tokenizer uses one of them, there is no anchor.
-    """
-
-    text: str
+    text: str  # the text
+    # token sequences that end in the text. A space, a minus or a currency sign may follow within the last token, so
+    # that a token which also begins the result (`=-`, `=$`) is an anchor too.
     sequences: list[list[int]]
+    # tokens that contain the text and continue with something else, by id, such as `{25: '="'}`. Where the tokenizer
+    # uses one of them, there is no anchor.
     hidden: dict[int, str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -59,10 +51,6 @@ class TextRule:
 
 def text_rule(tokenizer: Any, text: str) -> TextRule:
     """The rule of a text: every token of the vocabulary that ends in it, and every sequence that spells it.
-
-    Args:
-        tokenizer: a Hugging Face tokenizer.
-        text: for example `"="`.
 
     Raises:
         ValueError: if the text is empty or cannot be written with this vocabulary.
@@ -100,9 +88,6 @@ def _shortest_end(ids: list[int], texts: list[str], ends: re.Pattern[str]) -> li
 def assistant_header(tokenizer: Any) -> list[int]:
     """Token ids of the assistant header, which the chat template puts before an assistant's answer.
 
-    Args:
-        tokenizer: a Hugging Face tokenizer with a chat template.
-
     Raises:
         ValueError: if there is no chat template, if it has no assistant header, or if the header is split into other
             tokens within a text.
@@ -137,11 +122,7 @@ def assistant_header(tokenizer: Any) -> list[int]:
 
 
 def turn_ends(tokenizer: Any) -> list[int]:
-    """Special tokens that end a turn: the end-of-text token, and the one that the chat template puts after an answer.
-
-    Args:
-        tokenizer: a Hugging Face tokenizer.
-    """
+    """Special tokens that end a turn: the end-of-text token, and the one of the chat template after an answer."""
     special, ends = special_tokens(tokenizer), set()
     if tokenizer.eos_token_id is not None:
         ends.add(int(tokenizer.eos_token_id))

@@ -12,7 +12,6 @@ Otherwise the rules that the config sets combine:
 The sequences themselves are made in `anchor_rules`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, A anchors per row, P tokens of a prompt.
-Try it: `pytest tests/tuner/test_anchors.py`
 """
 
 from __future__ import annotations
@@ -32,17 +31,11 @@ Sequences = list[list[int]]
 
 
 class Rules(NamedTuple):
-    """A config's anchor rules.
+    """A config's anchor rules."""
 
-    Attributes:
-        prompt_end: whether the end of a prompt is an anchor.
-        turns: token sequences that begin a turn.
-        inline: token sequences within a text.
-    """
-
-    prompt_end: bool
-    turns: Sequences
-    inline: Sequences
+    prompt_end: bool  # whether the end of a prompt is an anchor
+    turns: Sequences  # token sequences that begin a turn
+    inline: Sequences  # token sequences within a text
 
     @classmethod
     def of(cls, config: IGCConfig) -> Rules:
@@ -109,23 +102,15 @@ def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor |
 
 
 def last_tokens(mask: torch.Tensor) -> torch.Tensor:
-    """Position of the last real token of each row of `mask` [B, T], padded on either side.
-
-    Returns:
-        [B, 1] int64, -1 for a row of padding.
-    """
+    """[B, 1] int64: position of the last real token of each row of `mask` [B, T], padded on either side; -1 for a row
+    of padding."""
     place = torch.arange(mask.shape[1], device=mask.device)
     return place.masked_fill(~mask.bool(), -1).amax(1, keepdim=True)
 
 
 def before_labels(labels: torch.Tensor) -> torch.Tensor:
-    """Positions of the token before each labelled span of `labels` [B, T] (-100: no label).
-
-    A span at the beginning of a row has no token before it and gets no anchor.
-
-    Returns:
-        [B, A] int64 ascending, then -1; A is at least 1.
-    """
+    """[B, A] int64 ascending, then -1: positions of the token before each labelled span of `labels` [B, T] (-100: no
+    label). A span at the beginning of a row has no token before it and gets no anchor; A is at least 1."""
     labelled = (labels != -100).tolist()
     rows = [[at for at in range(len(row) - 1) if row[at + 1] and not row[at]] for row in labelled]
     return _table(rows, labels.device)
@@ -231,9 +216,7 @@ def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, co
     """Anchors of a training batch, by the same rules as in the model's forward pass.
 
     Args:
-        ids: [B, T] int64.
-        mask: [B, T], 0 for padding.
-        labels: [B, T] int64, -100 for no label.
+        ids, mask, labels: [B, T] int64; `mask` is 0 for padding, `labels` -100 for no label.
         config: the adapter's config.
 
     Returns:
@@ -259,8 +242,7 @@ def context_starts(
     of the answer must still read the numbers before it.
 
     Args:
-        context: `IGCConfig.reading_context`.
-        rules: the config's rules.
+        context, rules: of the config.
         anchors: [B, A] int64 anchors of this call, -1 for none.
         kinds: [B, A] int64, of `kinds_of`.
         earlier: int64 anchors of earlier calls [B, n], and their kinds [B, n].

@@ -2,8 +2,6 @@
 
 In: a transformers model or any nesting of PEFT models around one. Out: the innermost `PreTrainedModel`; the path and
 the `nn.ModuleList` of its decoder layers. Nothing is changed.
-
-Try it: `pytest tests/tuner/test_model.py`
 """
 
 from __future__ import annotations
@@ -50,13 +48,7 @@ def without_peft(model: nn.Module) -> nn.Module:
 
 
 def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
-    """Path and list of the decoder layers of a model.
-
-    Args:
-        model: a transformers causal LM, or a PEFT model around one.
-
-    Returns:
-        The path of the list from `model`, and the list.
+    """Path and list of the decoder layers of a transformers causal LM, or of a PEFT model around one.
 
     Raises:
         ValueError: if the model is not decoder-only, or if its decoder layers are not in a list with a known name.

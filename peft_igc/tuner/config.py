@@ -4,8 +4,6 @@ In: values from a user or a saved `adapter_config.json`. Out: a validated config
 fields are grouped by stage, in the order in which a hidden state passes them: where, read, compute, write, train. What
 each accepts is in `config_values`, what a saved file means in `saving/saved_fields`. The config does not look at a
 model: `layer` is compared with the model's number of layers when the adapter is injected.
-
-Try it: `pytest tests/tuner/test_config.py`
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenize
 
 
 def _setting(default: Any, text: str) -> Any:
-    """A field with a default and a help text for the command line."""
     if isinstance(default, list):
         return field(default_factory=lambda: [*default], metadata={"help": text})
     return field(default=default, metadata={"help": text})
@@ -297,7 +294,6 @@ class IGCConfig(PeftConfig):
 
     @property
     def _place(self) -> str:
-        """The folder, for messages."""
         return f" of `{self.loaded_from}`" if self.loaded_from else ""
 
     @classmethod

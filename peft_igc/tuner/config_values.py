@@ -2,7 +2,6 @@
 
 In: a config as it was given. Out: the same config with a value for every size, or a `ValueError` that names the field,
 what was got and the cure. What only one field's own type decides (a token table, an entry) is checked by that type.
-Try it: `pytest tests/tuner/test_config.py`
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from typing import Any
 from ..text.rounding import Rounding
 from ..text.token_table import TokenTable
 
-
-__all__ = ["check_entries", "name_of", "settle"]
 
 INTERFACES = ("hidden", "tokens")
 PROMPT_END = "prompt_end"
@@ -85,7 +82,6 @@ def _is_real(value: Any) -> bool:
 
 
 def _check_names(config: Any) -> None:
-    """Validates the names of modules, most of which IGC has no use for."""
     for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
         if getattr(config, name) is not None:
             raise ValueError(
@@ -154,7 +150,6 @@ def _set_sizes(config: Any) -> None:
 
 
 def _check_choices(config: Any) -> None:
-    """Validates `read_from`, `rounding` and `operations`; unknown operations are refused at injection."""
     if (chosen := config.read_from) is not None:
         if not _are_numbers(chosen):
             raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
@@ -176,7 +171,6 @@ def _check_choices(config: Any) -> None:
 
 
 def _check_anchors(config: Any) -> None:
-    """Validates the anchor rules."""
     if config.anchors in (None, PROMPT_END):
         config.anchors = {PROMPT_END: True}
     anchors = config.anchors
@@ -206,7 +200,6 @@ def _check_anchors(config: Any) -> None:
 
 
 def _check_context(config: Any) -> None:
-    """Validates `reading_context`."""
     context = config.reading_context
     is_number = type(context) is int
     if context not in CONTEXTS and not (is_number and context > 0):

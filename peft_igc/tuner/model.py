@@ -4,8 +4,6 @@ In: a model and an `IGCConfig`. Out: the same model with an `IGCLayer` as a chil
 the causal LM. It follows PEFT's contract for tuners (`BaseTuner` of PEFT 0.21) and differs in three points: the
 adapter is a child of its target instead of a wrapper around it, it cannot be merged, and around a PEFT model it
 attaches to that model's base (see `register`). The forward pass is in `layer` and `hooks`.
-
-Try it: `pytest tests/tuner/test_model.py`
 """
 
 from __future__ import annotations

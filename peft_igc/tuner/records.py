@@ -5,7 +5,6 @@ wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `in
 has.
 
 Shapes: B rows, A anchors per row, D digits of an operand.
-Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_steps_of_traces.py`
 """
 
 from __future__ import annotations
@@ -28,17 +27,6 @@ from .config import IGCConfig
 from .steps import Step
 
 
-__all__ = [
-    "EXPLANATIONS",
-    "NumberRecord",
-    "Place",
-    "Span",
-    "StepRecord",
-    "number_text",
-    "percent",
-    "record_of",
-]
-
 Span = tuple[int, int]  # the positions of a first and a last token
 # What each `StepRecord.reason` means, as a sentence without its end.
 EXPLANATIONS: dict[str, str] = {reason.name.lower(): reason.text for reason in Reason} | {
@@ -55,78 +43,56 @@ EXPLANATIONS: dict[str, str] = {reason.name.lower(): reason.text for reason in R
 
 @dataclass(frozen=True)
 class NumberRecord:
-    """An operand as it was read.
+    """An operand as it was read."""
 
-    Attributes:
-        text: its sign and digits. `_` is a placeholder followed by a digit, and a final `...` means that the number is
-            longer than the adapter's `num_digits`; the calculator refuses both.
-        probability: probability of the number, in 0..1: the product over all its digit places and the sign.
-        weakest: the smallest of these factors. In the token interface a number is read as a whole, so both are equal.
-        runner_up: the most probable other number, None if the text has no other one.
-        runner_up_probability: its probability, in 0..1.
-    """
-
+    # its sign and digits. `_` is a placeholder followed by a digit, and a final `...` means that the number is longer
+    # than the adapter's `num_digits`; the calculator refuses both.
     text: str
-    probability: float
+    probability: float  # probability of the number, in 0..1: the product over all its digit places and the sign
+    # the smallest of these factors. In the token interface a number is read as a whole, so both are equal.
     weakest: float
-    runner_up: str | None = None
-    runner_up_probability: float | None = None
+    runner_up: str | None = None  # the most probable other number, None if the text has no other one
+    runner_up_probability: float | None = None  # its probability, in 0..1
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a text or of an answer. Only traces and audits have the fields after `rounded`.
+    """One step of a text or of an answer. Only traces and audits have the fields after `rounded`."""
 
-    Attributes:
-        position: position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from
-            an earlier call; in a trace counted in tokens from the beginning of the text, without padding.
-        status: `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
-        written: whether the answer spells the whole result after the anchor; its last token does not count, because
-            the model has not read it. None if that is not known: in a trace, and in the hidden interface, which does
-            not know the tokens of numbers.
-        result: the calculated number, None if the status is not `ok`.
-        expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call, and
-            outside of traces for two numbers whose calculation was refused.
-        reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
-        rounded: whether `result` is another number than the exact value; False also where only the digits are known,
-            in steps of an earlier call.
-        row: the text's row in its batch.
-        anchor: the text of the anchor's token.
-        before: the last tokens up to the anchor.
-        operands: the two operands that the network chose; meaningless if the operator is `"none"`.
-        operator: a symbol, or `"none"`.
-        operator_probability: its probability, in 0..1; for an expression in symbols that arithmetic is asked.
-        operator_runner_up: the second most probable operator.
-        operator_runner_up_probability: its probability, in 0..1.
-        expression_span: first and last position of an expression in symbols, which rules read; None if the network
-            pointed at the operands.
-        reductions: the steps in which that expression was evaluated, such as `4 * 5 = 20`.
-        spans: first and last position of each number that was read; empty in the hidden interface, which reads no
-            tokens.
-        culprit: the text that caused the refusal, or None.
-        culprit_position: position of its first token, or None.
-    """
-
+    # position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from an earlier
+    # call; in a trace counted in tokens from the beginning of the text, without padding.
     position: int
-    status: str
+    status: str  # `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
+    # whether the answer spells the whole result after the anchor; its last token does not count, because the model has
+    # not read it. None if that is not known: in a trace, and in the hidden interface, which does not know the tokens
+    # of numbers.
     written: bool | None = None
-    result: str | None = None
+    result: str | None = None  # the calculated number, None if the status is not `ok`
+    # what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call, and outside of
+    # traces for two numbers whose calculation was refused
     expression: str | None = None
-    reason: str | None = None
+    reason: str | None = None  # why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`
+    # whether `result` is another number than the exact value; False also where only the digits are known, in steps of
+    # an earlier call
     rounded: bool = False
-    row: int = 0
-    anchor: str = ""
-    before: str = ""
+    row: int = 0  # the text's row in its batch
+    anchor: str = ""  # the text of the anchor's token
+    before: str = ""  # the last tokens up to the anchor
+    # the two operands that the network chose; meaningless if the operator is `"none"`
     operands: tuple[NumberRecord, ...] = ()
-    operator: str = NO_ARITHMETIC
+    operator: str = NO_ARITHMETIC  # a symbol, or `"none"`
+    # its probability, in 0..1; for an expression in symbols that arithmetic is asked
     operator_probability: float | None = None
-    operator_runner_up: str | None = None
-    operator_runner_up_probability: float | None = None
+    operator_runner_up: str | None = None  # the second most probable operator
+    operator_runner_up_probability: float | None = None  # its probability, in 0..1
+    # first and last position of an expression in symbols, which rules read; None if the network pointed at the
+    # operands
     expression_span: Span | None = None
-    reductions: tuple[str, ...] = ()
+    reductions: tuple[str, ...] = ()  # the steps in which that expression was evaluated, such as `4 * 5 = 20`
+    # first and last position of each number that was read; empty in the hidden interface, which reads no tokens
     spans: tuple[Span, ...] = ()
-    culprit: str | None = None
-    culprit_position: int | None = None
+    culprit: str | None = None  # the text that caused the refusal, or None
+    culprit_position: int | None = None  # position of its first token, or None
 
     @property
     def by_rule(self) -> bool:
@@ -199,14 +165,9 @@ class Place:
 def record_of(
     config: IGCConfig, position: int, outcome: Result, place: Place | None, written: bool | None = None
 ) -> StepRecord:
-    """The record of a step.
+    """The record of a step with a result, which has no dimensions B and A.
 
-    Args:
-        config: the adapter's config.
-        position: as in `StepRecord`.
-        outcome: its result, without the dimensions B and A.
-        place: the step in its event; None for a step of an earlier call.
-        written: as in `StepRecord`, for the status `ok`.
+    `place` is the step in its event; None for a step of an earlier call. `written` is for the status `ok`.
     """
     status, decision = Status(int(outcome.status)), None if place is None else place.decision
     ok = status == Status.OK

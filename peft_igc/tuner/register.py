@@ -3,8 +3,6 @@
 PEFT 0.21 has three public tables and no entry point for plugins: `register_peft_method` accepts only members of its
 own enum `PeftType`. So the tables get a one-member string enum of ours, which hashes and compares like the string
 "IGC". Three functions of PEFT are replaced as well; `hooks/patches.toml` lists all such.
-
-Try it: `pytest tests/tuner/test_register.py`
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from traced import PROMPTS, generate, make
 from peft_igc import igc_trace
 from peft_igc.inference.audit import Audit, Finding
 from peft_igc.inference.pages import ASSETS, trace_page
-from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.records import Answer, TextRecord, TokenRecord
+from peft_igc.tuner.records import NumberRecord, StepRecord
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \" ' & </style> 5 + 6 ="

@@ -13,14 +13,12 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import tiny_model
-from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer
-from trl.generation.vllm_generation import VLLMGeneration
+from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer, weights
 
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 from peft_igc.tuner.hooks import active_config
-from tests.trainer.test_trainer_invariants import weights
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
@@ -170,11 +168,3 @@ def test_policy_optimisation_samples_by_continuous_batching(tmp_path):
     assert len(rewards) == 2
     assert min(rewards) > 0.7  # the calculator has answered, also after a step that has changed its weights
     assert all(torch.isfinite(p).all() for p in weights(made.model).values())
-
-
-def test_an_engine_that_the_weights_cannot_reach_is_refused_before_it_starts():
-    """As TRL makes it, with `use_vllm`, at the end of its constructor."""
-    with pytest.raises(ValueError, match="a calculator cannot be merged. Sample with `use_transformers_continuous_b"):
-        VLLMGeneration(model=model_that_reads(), accelerator=None, processing_class=None)
-    with pytest.raises(AttributeError, match="NoneType"):  # any other model goes on
-        VLLMGeneration(model=tiny_model("llama"), accelerator=None, processing_class=None)

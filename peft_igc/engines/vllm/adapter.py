@@ -14,8 +14,9 @@ from huggingface_hub import snapshot_download
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors.torch import load_file
 
-from ...inference.loading import TINY, find_adapter, is_hub_id, read_config
+from ...inference.loading import find_adapter, is_hub_id, read_config
 from ...tuner.adapter import Adapter, make_mappings
+from ...tuner.base_model import TINY
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
 

@@ -8,10 +8,10 @@ PEFT model. They hold no state and compute nothing: `layer` does that.
 * `calls`: `model(...)`, its `igc_*` arguments and its output. `generation`: `generate` and its passes.
 * `step_log`: what `generate` returns of the steps.
 * `notices`: what a user is told once.
-* `files`: saving and loading by transformers. `install`: puts the wrappers on a model, and takes them off.
+* `files`: loading by transformers. `install`: puts the wrappers on a model, and takes them off.
 * `patches.toml`: the list of all functions of other packages that are replaced.
 
-Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
+Start with `install`.
 """
 
 from .calls import TARGETS

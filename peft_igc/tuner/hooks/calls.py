@@ -5,7 +5,7 @@ igc_result_scale, igc_add_loss)`. Out: outputs of a subclass of their class, wit
 keys would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra key
 would lose its gradient.
 
-Shapes: B rows, T positions of this call, A anchors per row. Try it: `pytest tests/tuner/test_hooks.py`
+Shapes: B rows, T positions of this call, A anchors per row.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from ..state.cache import find_cache
 from .notices import tell_of_bypass
 from .wrapper import Wrapper, active_config, active_layer
 
-
-__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput", "extended", "with_fields"]
 
 TARGETS = tuple(f"igc_{field}" for field in Targets._fields)
 

@@ -1,7 +1,4 @@
-"""Saving and loading by transformers' own methods: `save_pretrained`, `from_pretrained`, `load_adapter`, a pipeline.
-
-Try it: `pytest tests/tuner/test_offloaded.py tests/tuner/test_companions.py`
-"""
+"""Loading by transformers' own methods: `from_pretrained`, `load_adapter`, a pipeline."""
 
 from __future__ import annotations
 
@@ -14,29 +11,8 @@ from peft.utils import load_peft_weights
 from transformers.utils.loading_report import LoadStateDictInfo
 
 from ..config import IGCConfig
-from ..saving.companions import active_adapters, with_companions
+from ..saving.companions import with_companions
 from .wrapper import Wrapper
-
-
-__all__ = ["LoadWeightsWrapper", "SaveWrapper"]
-
-
-class SaveWrapper(Wrapper):
-    """`save_pretrained` of transformers (5.23), which saves the active adapter of the first layer that has one.
-
-    A calculator and a LoRA that are active in different layers are two, and one of them would be left out.
-    """
-
-    name = "save_pretrained"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        active = sorted(active_adapters(self.model).intersection(getattr(self.model, "peft_config", ())))
-        if getattr(self.model, "_hf_peft_config_loaded", False) and len(active) > 1:
-            raise ValueError(
-                f"The adapters {', '.join(map(repr, active))} are active, and transformers saves one of them. Save "
-                "each in its own folder, after `model.set_adapter(name)`, or use `PeftModel`, which saves all."
-            )
-        return self.original(*args, **kwargs)
 
 
 class LoadWeightsWrapper(Wrapper):

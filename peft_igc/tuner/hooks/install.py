@@ -1,7 +1,4 @@
-"""Puts the wrappers and hooks on a causal LM, and takes them off.
-
-Try it: `pytest tests/tuner/test_hooks.py`
-"""
+"""Puts the wrappers and hooks on a causal LM, and takes them off."""
 
 from __future__ import annotations
 
@@ -10,12 +7,10 @@ from collections.abc import Iterable
 from torch import nn
 
 from .calls import CallWrapper, Capture, CaptureOutput
-from .files import LoadWeightsWrapper, SaveWrapper
+from .files import LoadWeightsWrapper
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
 
-
-__all__ = ["capture", "install", "release", "uninstall", "wrapped_model"]
 
 _WRAPPERS: dict[str, type[Wrapper]] = {
     kind.name: kind
@@ -24,7 +19,6 @@ _WRAPPERS: dict[str, type[Wrapper]] = {
         PrepareInputsWrapper,
         GenerateWrapper,
         ContinuousBatchingWrapper,
-        SaveWrapper,
         LoadWeightsWrapper,
     )
 }

@@ -2,7 +2,6 @@
 
 A `Trainer` that removes the columns which it does not know, `igc_operands` among them, and an adapter that was loaded
 without `is_trainable=True` train to the end without an error, with a loss that looks like any other.
-Try it: `pytest tests/tuner/test_notices.py`
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from ..call import Call, Generation
 from ..state.cache import states_of
 from .wrapper import active_config, active_layer
 
-
-__all__ = ["is_new", "tell_of_absence", "tell_of_bypass", "warn_of_embeddings", "watch_training"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,4 @@
-"""`Wrapper`: shadows one method of a causal LM. Also which IGC adapter is active in a model.
-
-Try it: `pytest tests/tuner/test_hooks.py`
-"""
+"""`Wrapper`: shadows one method of a causal LM. Also which IGC adapter is active in a model."""
 
 from __future__ import annotations
 
@@ -14,16 +11,9 @@ from torch import nn
 from ..config import IGCConfig
 
 
-__all__ = ["Wrapper", "active_config", "active_layer"]
-
-
 class Wrapper:
     """Shadows one method of a causal LM. An object instead of a closure, because copies and pickles must include it.
-
-    Args:
-        model: the causal LM.
-        replaced: the instance attribute of that name that was there before, or None.
-    """
+    `replaced` is the instance attribute of that name that was there before, or None."""
 
     name: str
 

@@ -9,7 +9,7 @@
 
 Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors
 and accelerate.
-Start with `adapter_files`. Try it: `pytest tests/tuner/test_model_card.py`
+Start with `adapter_files`.
 """
 
 from .model_card import write_card

@@ -2,8 +2,6 @@
 
 In: keys, shapes and values of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a
 model, a key contains the adapter name; in a file it does not. Reading and writing files is PEFT's work.
-
-Try it: `pytest tests/tuner/test_model_refusals.py`
 """
 
 from __future__ import annotations

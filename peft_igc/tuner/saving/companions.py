@@ -6,8 +6,6 @@ itself and others in subfolders of their names, but loads one of them at a time 
 
     FOLDER/adapter_config.json           the calculator, with `"trained_with": ["low_rank"]`
     FOLDER/low_rank/adapter_config.json  the LoRA
-
-Try it: `pytest tests/tuner/test_companions.py`
 """
 
 from __future__ import annotations
@@ -27,17 +25,6 @@ from ..base_model import without_peft
 from ..config import IGCConfig
 from ..config_values import check_entries, name_of
 
-
-__all__ = [
-    "LOW_RANK",
-    "NESTED",
-    "active_adapters",
-    "companions_in",
-    "record_companions",
-    "warn_of_absent",
-    "warn_of_calculator",
-    "with_companions",
-]
 
 # Name and folder of the LoRA below a calculator in `peft-igc sft`; PEFT (0.21) warns about the name "lora".
 LOW_RANK = "low_rank"
@@ -74,11 +61,8 @@ def record_companions(model: PeftModel, name: str) -> None:
 
 
 def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
-    """The model with the adapters with which a saved calculator was trained, those that it lacks loaded.
-
-    Args:
-        model: the causal LM, or a PEFT model around one.
-        config: the config of the calculator that is about to be attached.
+    """The causal LM, or a PEFT model around one, with the adapters with which the calculator of a saved config was
+    trained, those that it lacks loaded.
 
     Raises:
         ValueError: if a companion is missing, or cannot be loaded on this base.
@@ -103,11 +87,8 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
 
 
 def _check_companion(model: nn.Module, name: str, folder: str, source: str) -> None:
-    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones.
-
-    Raises:
-        ValueError: the message names the companion. A hub id is not looked at.
-    """
+    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones (a
+    ValueError). A hub id is not looked at."""
     if os.path.isdir(source) and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
         raise ValueError(
             f"The calculator in `{source}` was trained with the adapter {name!r}, which is missing: "

@@ -3,7 +3,7 @@
 In: the folder of an adapter of format 1 or 2, and its tokenizer. Out: the same folder in the present format: the
 vocabulary is in the file of the weights, and the config has neither token table nor symbol table. An adapter of format
 1 gets what the rules need to read expressions. Nothing else reads earlier formats.
-Try it: `peft-igc convert DIR --tokenizer TOKENIZER`, `pytest tests/inference/test_old_adapters.py`
+Try it: `peft-igc convert DIR --tokenizer TOKENIZER`
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from .saved_fields import FORMAT, OLD_FIELDS
 from .vocabulary_file import VOCABULARY
 
 
-__all__ = ["convert"]
-
 _ANCHOR_FIELDS = {"anchor_token_ids": "turns", "inline_token_ids": "inline", "end_token_ids": "ends"}
 _HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` had
 
@@ -37,12 +35,8 @@ _HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` ha
 def convert(folder: Path, tokenizer: Any) -> bool:
     """Converts the adapter in a folder, in place.
 
-    Args:
-        folder: the folder of the adapter; adapters in its subfolders are left as they are.
-        tokenizer: its tokenizer. The hidden interface needs none.
-
-    Returns:
-        Whether it was converted: False if it has the present format.
+    Adapters in subfolders are left as they are. The hidden interface needs no tokenizer. Returns whether it was
+    converted: False if it has the present format.
 
     Raises:
         ValueError: if it is no adapter of an earlier format, or has another tokenizer.
@@ -80,11 +74,8 @@ def convert(folder: Path, tokenizer: Any) -> bool:
 
 
 def _present(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """The fields of a saved config under the names of today, and the sizes that have to be larger.
-
-    Raises:
-        ValueError: a field has a value that is no longer implemented.
-    """
+    """The fields of a saved config under the names of today, and the sizes that have to be larger. A value that is no
+    longer implemented is a ValueError."""
     found = {name: value for name, value in saved.items() if name not in OLD_FIELDS}
     larger: dict[str, int] = {}
     sizes = {"max_distance": TokenInputMapping.max_distance, "max_offset": HiddenOutputMapping.max_offset}
@@ -135,7 +126,6 @@ def _enlarge(weights: dict[str, torch.Tensor], sizes: Mapping[str, int]) -> None
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """The fields of the saved config."""
     try:
         saved = json.loads((folder / CONFIG_NAME).read_bytes())
         if saved["peft_type"] == "IGC":
@@ -146,7 +136,6 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _weights(folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
-    """The file of the weights, and the weights."""
     path = folder / SAFETENSORS_WEIGHTS_NAME
     try:
         if path.is_file():

@@ -4,7 +4,6 @@ In: the folder of an adapter, the name of its base, and a record of its training
 what the adapter does and with which settings, how to load it, the record, the statuses, versions, the source. PEFT's
 template has about thirty placeholders, TRL's cites another project, and both write the path of a local base. Metadata
 that others set (licence, data sets, tags) is kept; an earlier record is kept if none is given.
-Try it: `pytest tests/tuner/test_model_card.py`
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ import yaml
 from ..base_model import TINY, TINY_FOLDER
 from ..config_values import name_of
 
-
-__all__ = ["RECORD", "write_card"]
 
 RECORD = "## Training record"
 _CONFIG = "adapter_config.json"
@@ -101,7 +98,6 @@ def _base_lines(name: str, is_public: bool) -> dict[str, str]:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
-    """A table of what a saved config says."""
     rows = [
         ("interface", f"`{config['interface']}`{_spelling(config)}"),
         ("decoder layer", config["layer"]),
@@ -118,7 +114,6 @@ def _settings(config: Mapping[str, Any]) -> str:
 
 
 def _spelling(config: Mapping[str, Any]) -> str:
-    """How the tokenizer of a token interface spells numbers."""
     if config.get("number_tokens") is None:
         return ": digits are read from hidden states"
     group = config["number_tokens"]["group"]
@@ -126,7 +121,6 @@ def _spelling(config: Mapping[str, Any]) -> str:
 
 
 def _anchors(config: Mapping[str, Any]) -> str:
-    """Where steps run."""
     found = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
     if turns := config["anchors"].get("turns"):
         found.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
@@ -137,7 +131,6 @@ def _anchors(config: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _versions() -> str:
-    """The versions with which the adapter was saved."""
     names = ("peft-igc", "peft", "transformers", "torch")
     found = []
     for name in names:
@@ -149,7 +142,6 @@ def _versions() -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The metadata of a card, and its body."""
     found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
     return (found[1], text[found.end() :]) if found else ("", text)
 

@@ -3,8 +3,6 @@
 In: a mapping of ours, or a base. Out: a mapping has its weights where its decoder layer runs. Accelerate (1.15)
 keeps weights away from their modules and gives them back around each module's `forward`. Ours are also used outside
 of it, are small, and are in no index of a file on the disk, so they are never off-loaded.
-
-Try it: `pytest tests/tuner/test_offloaded.py`
 """
 
 from __future__ import annotations
@@ -18,9 +16,6 @@ from peft import PeftConfig
 from torch import nn
 
 from ..config import IGC_PEFT_TYPE
-
-
-__all__ = ["bring_back", "left_in_place"]
 
 
 def bring_back(mapping: nn.Module, device: Any) -> None:
@@ -37,11 +32,7 @@ def left_in_place(model: nn.Module, source: Any, options: dict[str, Any]) -> Ite
     """Hides from PEFT that weights of a base are off-loaded, while it loads a calculator.
 
     PEFT (0.21) would end the off-loading, and begin another one that includes adapters around modules of the base.
-
-    Args:
-        model: the base, or a PEFT model around it.
-        source: the adapter's folder or hub id.
-        options: further arguments of the loading, among them those of the hub.
+    `source` is the adapter's folder or hub id, `options` are further arguments of the loading.
     """
     placed = [module for module in model.modules() if "hf_device_map" in vars(module)]
     hub, *_ = PeftConfig._split_kwargs(options)

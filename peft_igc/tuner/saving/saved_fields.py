@@ -1,7 +1,6 @@
 """What the fields of a saved `adapter_config.json` mean to this version of the package.
 
 In: `IGCConfig.__init__`. Out: the same, which refuses a config of another format, and fields that it does not know.
-Try it: `pytest tests/tuner/test_config.py -k "saved or format or field"`
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ import dataclasses
 import functools
 from typing import Any
 
-
-__all__ = ["FORMAT", "OLD_FIELDS", "OldFormatError", "check_saved_fields"]
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 3
@@ -24,12 +21,7 @@ OLD_FIELDS = frozenset(
 
 
 class OldFormatError(ValueError):
-    """A saved adapter has an earlier format, which `peft-igc convert` changes to this one.
-
-    Args:
-        what: the format, or a field of it.
-        folder: of the adapter.
-    """
+    """A saved adapter has an earlier format, or a field of one, which `peft-igc convert` changes to this one."""
 
     def __init__(self, what: str, folder: str = "DIR") -> None:
         self.what = what

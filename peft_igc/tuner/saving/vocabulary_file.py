@@ -2,7 +2,6 @@
 
 In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an error that names the file and the cure.
 A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
-Try it: `pytest tests/tuner/test_vocabulary_file.py`
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from safetensors import SafetensorError, safe_open
 
 from ...text.vocabulary import Vocabulary
 
-
-__all__ = ["VOCABULARY", "vocabulary_in", "vocabulary_of"]
 
 VOCABULARY = ".igc_input_mapping.characters"  # the end of its key in a file
 
@@ -37,15 +34,7 @@ def vocabulary_in(path: str) -> Vocabulary | None:
 
 
 def vocabulary_of(saved: torch.Tensor, source: str | None) -> Vocabulary:
-    """The vocabulary of a tensor.
-
-    Args:
-        saved: [n] uint8.
-        source: the file or folder, for messages.
-
-    Raises:
-        ValueError: if the tensor is damaged.
-    """
+    """The vocabulary of a tensor [n] uint8. A damaged one is a ValueError, which names the file or folder `source`."""
     problem = f"is of dtype {saved.dtype} and shape {tuple(saved.shape)}, not uint8 and one-dimensional"
     if saved.dtype == torch.uint8 and saved.dim() == 1:
         try:
