@@ -127,10 +127,8 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Whether nothing can be written after a later token: the turn has ended, or the result is written once."""
-        told = (
-            self._style.once and self.completed >= 0 and not (self._is_whole and self.completed == self.position - 1)
-        )
-        return told or self.ended >= 0
+        is_last = self._is_whole and self.completed == self.position - 1  # a point or a comma may follow
+        return self.ended >= 0 or (self._style.once and self.completed >= 0 and not is_last)
 
     def restarted(self) -> Progress:
         """The progress before the anchor."""
@@ -163,7 +161,7 @@ class Progress:
         if token in self._style.ends and position > self._anchor:
             self.ended = position
             return None
-        number, self._number = spelled.strip(), ""
+        number, self._number = spelled.strip(" "), ""
         punctuation = "." in number and (position == self._anchor or "." not in result.plain)
         if number[-1] in _NUMERIC and not punctuation:
             if spelled[0] == " " or not before:
@@ -221,10 +219,9 @@ class Progress:
         if result.negative and not known and self._last != "-":
             return table.minus
         rest = result.plain[len(known) :]
-        if sign := "%" if result.percent and not rest else "." if rest[:1] == "." else "":
-            token = table.percent if sign == "%" else table.point
-            assert token is not None
-            return token
+        mark = table.percent if result.percent and not rest else table.point if rest[:1] == "." else None
+        if mark is not None:
+            return mark
         since = len(known.rpartition(".")[2])
         return table.token_of(rest.partition(".")[0][: table.group - since % table.group])
 
