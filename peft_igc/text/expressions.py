@@ -55,7 +55,7 @@ class Expression:
     Attributes:
         items: the last one first.
         sure: operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`.
-        alike: it has `-`, `/` or `×` only, so it may be a date, a range, a score or a size.
+            One with `-`, `/` or `×` only may be a date, a range, a score or a size.
         units: the measures that numbers have, as quantity and name.
         currencies: the signs of currencies.
         too_long: a number of more digits than the limits allow.
@@ -63,7 +63,6 @@ class Expression:
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` is before it.
         spoken: words stand after it in its message.
-        gap: a space is before the operand that is complete.
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
@@ -75,9 +74,9 @@ class Expression:
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
-        self.number_at = self.left = self.words_before = 0
+        self.left = self.words_before = 0
         self.end = -1
-        self.sure = self.alike = self.linked = self.spoken = self.joined = self.gap = False
+        self.sure = self.linked = self.spoken = self.joined = False
 
     def kind(self, at: int) -> str:
         """The kind of a piece."""
@@ -166,7 +165,6 @@ class Expression:
     def _operator(self, kind: str, at: int) -> None:
         """An operator or a bracket."""
         self.items.append(Item(kind, self.span(at)))
-        self.alike |= self.said[at] in _ALIKE
         self.sure |= self.said[at] not in _ALIKE
 
     def _number(self, at: int) -> int:
@@ -183,7 +181,6 @@ class Expression:
         for name, value in zip(map(plain, reversed(parts)), reversed(values), strict=True):
             self.items += [Item("number", span, value or Fraction(0), name), Item(",", span)]
         del self.items[-1]
-        self.number_at = at - 1
         return at - 1
 
     def _call_of(self, at: int) -> bool:
@@ -202,7 +199,7 @@ class Expression:
         Returns:
             The piece before that, `_LEFT` if the expression begins there.
         """
-        number, gap, self.gap = at == self.number_at, self.gap, False
+        gap = False
         while self.kind(at) == "space":
             at, gap = at - 1, True
         kind = self.kinds[at]
@@ -232,9 +229,9 @@ class Expression:
         if kind in (",", ";") and self._call_of(at):
             self.items.append(Item(",", self.span(at)))
             return self._wanted(at - 1)
-        return self._begins(at, kind, gap, number)
+        return self._begins(at, kind, gap)
 
-    def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int:
+    def _begins(self, at: int, kind: str, gap: bool) -> int:
         """Nothing of an expression stands there, so it begins here, or is none."""
         if kind in NUMBERS or (kind in CLOSE and not gap):
             raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
@@ -242,7 +239,8 @@ class Expression:
             return self._closing(at)
         if kind in STRANGE or (not gap and (kind in _TOUCHES or kind == "currency")):
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # a5, #5, 3–5, f(3)
-        if number and not gap and kind in (".", ",", ":"):
+        last = self.items[-1]
+        if kind in (".", ",", ":") and last.kind == "number" and last.span[0] == self.ends[at]:
             before = self.kind(at - 1)  # the mark is part of the number: `3,5`, `10:30`, `..5`, `,25`
             apart = before in ("space", "line", "edge", "control")
             if kind == "." or before in NUMBERS or before in STRANGE or (kind == "," and apart):
@@ -320,8 +318,7 @@ class Expression:
             left -= 1
         if joins or variable:
             return self._wanted(left)
-        self.gap = gap
-        return left
+        return at - 1
 
     def _is_currency_after(self, at: int) -> bool:
         """Whether a piece is a currency after a number: `5€ - 3€`."""
