@@ -2,7 +2,7 @@
 
 In: a `Vocabulary`, and the few facts about numbers that it does not tell (`TokenizerProfile.facts`). Out: a
 `TokenTable`. An adapter saves both, so loading one needs no tokenizer. How far a text has come with a result is in
-`results`; where the numbers of a text are is in `integers`. Try it: `pytest tests/numbers/test_token_table.py`
+`spelling`; where the numbers of a text are is in `literals`. Try it: `pytest tests/numbers/test_token_table.py`
 """
 
 from __future__ import annotations
