@@ -16,16 +16,7 @@ from .refusals import Reason, Refused, Span
 from .values import Item, Limits
 
 
-__all__ = [
-    "ALL_WORDS",
-    "CLOSE",
-    "NUMBERS",
-    "OPEN",
-    "STRANGE",
-    "WORDS",
-    "Expression",
-    "NeedsMore",
-]
+__all__ = ["ALL_WORDS", "CLOSE", "NUMBERS", "OPEN", "STRANGE", "WORDS", "Expression", "NeedsMore"]
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
