@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from peft_igc import IGCConfig
-from peft_igc.text.refusals import REASON_TEXTS, Reason
+from peft_igc.text.refusals import Reason
 from peft_igc.trainer import IGCSFTConfig
 
 
@@ -24,7 +24,7 @@ _SETTING = re.compile(r"^ *(\w+) \((.*)\):\n((?:^ {12,}.*\n|^\n)+)", re.MULTILIN
 
 def refusals() -> str:
     """A row per reason."""
-    rows = [f"| `{reason.name.lower()}` | {text} |" for reason, text in REASON_TEXTS.items() if reason != Reason.NONE]
+    rows = [f"| `{reason.name.lower()}` | {reason.text} |" for reason in Reason if reason != Reason.NONE]
     return "\n".join(["| reason | meaning |", "| --- | --- |", *rows])
 
 

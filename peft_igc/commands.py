@@ -201,7 +201,6 @@ def profile(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> int:
     """`peft-igc check`: 1 if a claim is untrue."""
     from .text.claims import Verdict, check_file
-    from .text.refusals import REASON_TEXTS
 
     counts: collections.Counter[str] = collections.Counter()
     for name in arguments.files:
@@ -212,7 +211,7 @@ def check(arguments: argparse.Namespace) -> int:
                 print(json.dumps({"file": name} | found.as_dict(), ensure_ascii=False))
             elif arguments.all or claim.verdict is Verdict.UNTRUE:
                 place = ":".join([name, str(found.line), *filter(None, [found.field]), str(claim.span[0] + 1)])
-                said = REASON_TEXTS[claim.reason] if claim.value is None else f"the value is {claim.value}"
+                said = claim.reason.text if claim.value is None else f"the value is {claim.value}"
                 print(f"{place}: {claim.verdict.value}: {found.text[slice(*claim.span)]} ({said})")
     total = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in Verdict)
     print(f"{sum(counts.values())} calculations: {total}", file=sys.stderr)

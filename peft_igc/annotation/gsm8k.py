@@ -30,7 +30,7 @@ from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.grammar import evaluate
 from ..text.literals import integers
-from ..text.refusals import REASON_TEXTS, Reason, Refused
+from ..text.refusals import Reason, Refused
 from ..text.values import Limits
 from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
@@ -347,7 +347,7 @@ def _entry(mark: _Mark, anchor: _Anchor, config: IGCConfig, report: Report) -> _
     if isinstance(found, str):
         # Two integers that are not found are the older, plainer reason.
         is_read = anchor.reason in _OF_NO_EXPRESSION or mark.calculation is not None
-        report.refused[found if is_read else f"not read: {REASON_TEXTS[anchor.reason]}"] += 1
+        report.refused[found if is_read else f"not read: {anchor.reason.text}"] += 1
         return _NONE
     if found[2] in REFUSALS:
         report.refused[str(found[2])] += 1

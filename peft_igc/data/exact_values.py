@@ -14,7 +14,7 @@ from ..numbers.calculator import Status
 from ..text.grammar import CLOSING, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
-from ..text.refusals import REASON_TEXTS, Reason, Refused
+from ..text.refusals import Reason, Refused
 from ..text.values import Item, Limits, Reduction, Value, finished, spelled, written
 
 
@@ -100,7 +100,7 @@ def label_expression(text: str, limits: Limits) -> StepLabel:
     except Refused as refused:
         if refused.reason not in STATUSES:
             at = text[slice(*refused.culprit)] if refused.culprit else text[-20:]
-            raise NotAnExpression(f"{REASON_TEXTS[refused.reason]}, at `{at}`") from None
+            raise NotAnExpression(f"{refused.reason.text}, at `{at}`") from None
         status = STATUSES[refused.reason]
     if len(numbers) < 2 and not any(item.kind == "call" for item in items):
         raise NotAnExpression("it has no two numbers")

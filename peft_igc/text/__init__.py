@@ -17,7 +17,7 @@ from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
-from .refusals import REASON_TEXTS, Reason
+from .refusals import Reason
 from .values import Item, Limits, Reduction, Refusal, Value
 from .vocabulary import Spelled, Vocabulary
 
@@ -26,7 +26,6 @@ __all__ = [
     "CONTROL",
     "FUNCTIONS",
     "OPERATORS",
-    "REASON_TEXTS",
     "UNKNOWN",
     "Claim",
     "Function",

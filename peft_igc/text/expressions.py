@@ -16,16 +16,7 @@ from .refusals import Reason, Refused, Span
 from .values import Item, Limits
 
 
-__all__ = [
-    "ALL_WORDS",
-    "CLOSE",
-    "NUMBERS",
-    "OPEN",
-    "STRANGE",
-    "WORDS",
-    "Expression",
-    "NeedsMore",
-]
+__all__ = ["ALL_WORDS", "CLOSE", "NUMBERS", "OPEN", "STRANGE", "WORDS", "Expression", "NeedsMore"]
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
@@ -55,15 +46,14 @@ class Expression:
     Attributes:
         items: the last one first.
         sure: operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`.
-        alike: it has `-`, `/` or `×` only, so it may be a date, a range, a score or a size.
+            One with `-`, `/` or `×` only may be a date, a range, a score or a size.
         units: the measures that numbers have, as quantity and name.
         currencies: the signs of currencies.
         too_long: a number of more digits than the limits allow.
-        end: the character after the last unit before an anchor `=`, 0 without one.
+        end: the character after the last unit before an anchor `=`, -1 without one.
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` is before it.
         spoken: words stand after it in its message.
-        gap: a space is before the operand that is complete.
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
@@ -75,8 +65,9 @@ class Expression:
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
-        self.number_at = self.left = self.end = self.words_before = 0
-        self.sure = self.alike = self.linked = self.spoken = self.joined = self.gap = False
+        self.left = self.words_before = 0
+        self.end = -1
+        self.sure = self.linked = self.spoken = self.joined = False
 
     def kind(self, at: int) -> str:
         """The kind of a piece."""
@@ -106,33 +97,22 @@ class Expression:
         return at
 
     def opened(self, at: int) -> int:
-        """The opening bracket of a closing one, whatever its shape; 0 if nothing opens it."""
+        """The bracket that opens what a piece is in, or ends, whatever its shape; 0 if nothing opens it."""
         if not self._openings[at]:
             self.kind(0)  # it may be before the pieces
         return self._openings[at]
 
     @functools.cached_property
-    def _openings(self) -> dict[int, int]:
-        """`opened` of all closing brackets."""
-        waiting: list[int] = []
-        found: dict[int, int] = {}
+    def _openings(self) -> list[int]:
+        """`opened` of all pieces."""
+        waiting, found = [0], []
         for at, kind in enumerate(self.kinds):
+            found.append(waiting[-1])
             if kind in OPEN:
                 waiting.append(at)
-            elif kind in CLOSE:
-                found[at] = waiting.pop() if waiting else 0
+            elif kind in CLOSE and len(waiting) > 1:
+                waiting.pop()
         return found
-
-    def begin(self, at: int) -> None:
-        """Refuses where no operand ends at a piece before an anchor `=`."""
-        kind = self.kind(at)
-        if kind in _LAST_UNIT_WORDS:
-            stop, words = self._unit_words(at, single=False)
-            self.units.clear()
-            if words is not None:
-                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, stop)
-        elif kind not in NUMBERS and kind not in CLOSE and not self._is_currency_after(at):
-            raise self.refuse(Reason.NO_EXPRESSION, at)
 
     def read(self, at: int) -> int:
         """Reads from a piece, where an operand is wanted, to the left.
@@ -150,6 +130,7 @@ class Expression:
     def _wanted(self, at: int) -> int:
         """Closing brackets, a per cent sign, units, a currency and a number; the piece before the number."""
         while (kind := self.kind(at)) != "number":
+            absent = Reason.NO_EXPRESSION if self.end >= 0 and not self.items else None  # before an anchor `=`
             if kind == "space":
                 at -= 1
             elif kind == "%":
@@ -163,19 +144,18 @@ class Expression:
             elif kind in _LAST_UNIT_WORDS:
                 at, words = self._unit_words(at, single=False)
                 if words is not None:
-                    raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+                    raise self.refuse(absent if absent and not self.joined else Reason.NOT_UNDERSTOOD, at)
             elif self._is_currency_after(at):
                 self.currencies.append((self.said[at], self.span(at)))
                 at = self.skip(at - 1)
             else:
                 known = kind in ALL_WORDS or kind in STRANGE
-                raise self.refuse(Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED, at)
+                raise self.refuse(absent or (Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED), at)
         return self._number(at)
 
     def _operator(self, kind: str, at: int) -> None:
         """An operator or a bracket."""
         self.items.append(Item(kind, self.span(at)))
-        self.alike |= self.said[at] in _ALIKE
         self.sure |= self.said[at] not in _ALIKE
 
     def _number(self, at: int) -> int:
@@ -192,20 +172,15 @@ class Expression:
         for name, value in zip(map(plain, reversed(parts)), reversed(values), strict=True):
             self.items += [Item("number", span, value or Fraction(0), name), Item(",", span)]
         del self.items[-1]
-        self.number_at = at - 1
         return at - 1
 
     def _call_of(self, at: int) -> bool:
         """Whether a piece is directly within the brackets of a function."""
         if sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) == 0:
             return False
-        inner = 0
-        while self.kind(at) not in ("edge", "line"):
-            inner += (self.kinds[at] in CLOSE) - (self.kinds[at] in OPEN)
-            if inner < 0:
-                return self.called(at - 1) is not None
-            at -= 1
-        return False
+        if "line" in self.kinds[self._openings[at] : at]:
+            return False
+        return self.opened(at) > 0 and self.called(self.opened(at) - 1) is not None
 
     # An operand or an opening bracket is complete.
 
@@ -215,7 +190,7 @@ class Expression:
         Returns:
             The piece before that, `_LEFT` if the expression begins there.
         """
-        number, gap, self.gap = at == self.number_at, self.gap, False
+        gap = False
         while self.kind(at) == "space":
             at, gap = at - 1, True
         kind = self.kinds[at]
@@ -245,9 +220,9 @@ class Expression:
         if kind in (",", ";") and self._call_of(at):
             self.items.append(Item(",", self.span(at)))
             return self._wanted(at - 1)
-        return self._begins(at, kind, gap, number)
+        return self._begins(at, kind, gap)
 
-    def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int:
+    def _begins(self, at: int, kind: str, gap: bool) -> int:
         """Nothing of an expression stands there, so it begins here, or is none."""
         if kind in NUMBERS or (kind in CLOSE and not gap):
             raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
@@ -255,7 +230,8 @@ class Expression:
             return self._closing(at)
         if kind in STRANGE or (not gap and (kind in _TOUCHES or kind == "currency")):
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # a5, #5, 3–5, f(3)
-        if number and not gap and kind in (".", ",", ":"):
+        last = self.items[-1]
+        if kind in (".", ",", ":") and last.kind == "number" and last.span[0] == self.ends[at]:
             before = self.kind(at - 1)  # the mark is part of the number: `3,5`, `10:30`, `..5`, `,25`
             apart = before in ("space", "line", "edge", "control")
             if kind == "." or before in NUMBERS or before in STRANGE or (kind == "," and apart):
@@ -277,13 +253,13 @@ class Expression:
 
     def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
-        if self._is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+        if self.is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
             return self._leave(at - 2)
         if self.opened(at):
             return self._remark(at - 1)
         raise self.refuse(Reason.UNBALANCED, at)
 
-    def _is_short(self, at: int) -> bool:
+    def is_short(self, at: int) -> bool:
         """Whether a piece may be the number of a list, or its letter."""
         number = self.kind(at) == "number" and len(self.said[at]) < 3 and self.said[at].isdigit()
         return number or (len(self.said[at]) == 1 and self.kind(at) in ALL_WORDS)
@@ -333,8 +309,7 @@ class Expression:
             left -= 1
         if joins or variable:
             return self._wanted(left)
-        self.gap = gap
-        return left
+        return at - 1
 
     def _is_currency_after(self, at: int) -> bool:
         """Whether a piece is a currency after a number: `5€ - 3€`."""
@@ -342,7 +317,7 @@ class Expression:
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
-        if not (self.kind(at - 1) == "number" and self._is_short(at - 1) and self.kind(at - 2) in OPEN):
+        if not (self.kind(at - 1) == "number" and self.is_short(at - 1) and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
         return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")
@@ -353,7 +328,7 @@ class Expression:
         """Units before an operator that may also be a sign after words."""
         stop, words = self._unit_words(at, single)
         if words is None:
-            if single and not self.end:  # `what is left of 9 after -8` has a sign
+            if single and self.end < 0:  # `what is left of 9 after -8` has a sign
                 raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
             return self._wanted(stop)
         if single and self.kind(stop) not in STRANGE:

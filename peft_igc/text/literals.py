@@ -34,7 +34,7 @@ _TOUCHED_BEFORE = ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "cu
 _TOUCHED_AFTER = ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
 _OPERANDS = NUMBERS | CLOSE
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
-_BEFORE_A_SIGN = _OPERATIONS | {"edge", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
+_BEFORE_A_SIGN = _OPERATIONS | {"edge", "cut", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
 
 
 class Number(NamedTuple):
@@ -95,15 +95,25 @@ def _number(pieces: Pieces, at: int, percents: bool) -> Number:
     value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
     if value is None or _broken_after(pieces, at, percents):
         return Number(None, span)
-    left, currency = at - 1, kinds[at - 1] == "currency"
-    left -= currency
-    before = kinds[left]
-    if before == "space":
-        return _spaced(kinds, _skip(kinds, left), value, span)
+    touched = at - 1 - (kinds[at - 1] == "currency")
+    left = _skip(kinds, touched)
+    gap, before = left < touched, kinds[left]
+    farther = _skip(kinds, left - 1)
     if before == "-":
-        return _signed(kinds, left, value, span, loose=False)
-    odd = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)
-    return Number(None if odd or before in _TOUCHED_BEFORE else value, span)
+        if kinds[farther] in _OPERANDS:
+            return Number(value, span)
+        # After a word, one with a gap may be a dash or the mark of a list, and one that touches it is a hyphen.
+        touches = farther == left - 1 and (kinds[farther] in ALL_WORDS or kinds[farther] in _BREAKING)
+        if kinds[farther] not in _OPERATORS and (gap or touches):
+            return Number(None, span)
+        return Number(-value, span, sign=left)
+    if gap and before in ("sign", "minus"):
+        if before == "sign" or kinds[farther] in _BEFORE_A_SIGN:
+            return Number(-value, span, sign=left)
+        may_negate = kinds[farther] not in _OPERANDS
+        return Number(value, span, may_negate, left if may_negate else 0)
+    pair = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)  # 10:30, 3,5
+    return Number(None if not gap and (pair or before in _TOUCHED_BEFORE) else value, span)
 
 
 def _skip(kinds: list[str], at: int) -> int:
@@ -135,32 +145,6 @@ def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
     return kinds[after] in _TOUCHED_AFTER
 
 
-def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
-    """A number after a space, and the nearest piece before that."""
-    if kinds[left] == "-":
-        return _signed(kinds, left, value, span, loose=True)
-    if kinds[left] == "sign":
-        return Number(-value, span, sign=left)
-    if kinds[left] == "minus":
-        before = kinds[_skip(kinds, left - 1)]
-        if before in _BEFORE_A_SIGN:
-            return Number(-value, span, sign=left)
-        return Number(value, span, before not in _OPERANDS, left * (before not in _OPERANDS))
-    return Number(value, span)
-
-
-def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bool) -> Number:
-    """A number after a minus. A `loose` one does not touch it: after a word it may be a dash or the mark of a list."""
-    left = _skip(kinds, minus - 1)
-    before, gap = kinds[left], left < minus - 1
-    if before in _OPERANDS:
-        return Number(value, span)
-    touches = not gap and (before in ALL_WORDS or before in _BREAKING)
-    if before not in _OPERATORS and (loose or touches):
-        return Number(None, span)
-    return Number(-value, span, sign=minus)
-
-
 _MINUS, _QUOTE = "-\u2212", "'\u2019"
 _FIXED = "\u00a0\u2007\u2009\u202f"  # spaces that separate thousands in many countries
 JOINTS = frozenset(".,:" + _QUOTE + _FIXED)  # tokens that join two numbers to another one
@@ -190,9 +174,8 @@ _BROKEN_AFTER = (
 _BEFORE = "".join(f"(?<!{broken})" for broken in _BROKEN_BEFORE)
 _AFTER = f"(?!{'|'.join(_BROKEN_AFTER)})"
 _WHOLE = "([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?!,?[0-9])"  # `1,234`, but not `12,34` or `0,123`
-_RUN = "[0-9]+(?:,[0-9]+)*"
-_INTEGER = re.compile(rf"{_BEFORE}{_WHOLE}(){_AFTER}|{_RUN}")
-_DECIMAL = re.compile(rf"{_BEFORE}{_WHOLE}(?:\.([0-9]++))?+%?+{_AFTER}|{_RUN}(?:\.[0-9]+)?")
+_RUNS = re.compile("[0-9]+(?:,[0-9]+)*"), re.compile(r"[0-9]+(?:,[0-9]+)*(?:\.[0-9]+)?")  # with decimals the second
+_WHOLES = re.compile(f"{_BEFORE}{_WHOLE}(){_AFTER}"), re.compile(rf"{_BEFORE}{_WHOLE}(?:\.([0-9]++))?+%?+{_AFTER}")
 _ENDS_IN_MINUS = re.compile(rf"(?<!{_BREAKS})(?<![{_MINUS}])[{_MINUS}]{{1,2}}\Z")
 
 
@@ -213,11 +196,12 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
             `2.5`, `15%` has `15`.
     """
     found = []
-    for match in (_DECIMAL if decimals else _INTEGER).finditer(text):
-        whole, places = match[1], (match[2] or "").rstrip("0")
-        digits = whole and (whole.replace(",", "").lstrip("0") or "0")
-        end = match.end() - (text[match.end() - 1] == "%")
-        found.append(Integer(match.start(), end, f"{digits}.{places}" if places else digits))
+    for run in _RUNS[decimals].finditer(text):
+        match, digits = _WHOLES[decimals].match(text, run.start()), None
+        if match is not None:
+            places = match[2].rstrip("0") if match[2] else ""
+            digits = (match[1].replace(",", "").lstrip("0") or "0") + f".{places}" * bool(places)
+        found.append(Integer(*run.span(), digits))
     return found
 
 

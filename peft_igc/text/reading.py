@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import re
 
-from .expressions import STRANGE, Expression, NeedsMore
+from .expressions import NUMBERS, STRANGE, Expression, NeedsMore
 from .grammar import evaluate
 from .pieces import CONTROL, split
 from .refusals import Reason, Refused, Span
@@ -93,7 +93,6 @@ def _at_equals(found: Expression, at: int) -> bool:
     kind = found.kind(at)
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
-    found.begin(at)
     found.end, found.sure = found.ends[at], True
     before_equals(found, found.read(at))
     return found.kind(found.skip(found.left)) in ("edge", "control")
@@ -103,7 +102,7 @@ def _in_request(found: Expression, last: int) -> bool:
     """Reads an expression anywhere in a request; returns whether it is alone in its message."""
     at, word = after(found, last)
     left = found.read(at)
-    if not found.sure and not found.alike:
+    if not found.sure and all(item.kind in NUMBERS for item in found.items):
         raise found.refuse(Reason.NO_EXPRESSION, 0)
     if programs := [item.span for item in found.items if item.name == "range"]:  # `for i in range(2, 5):`
         raise Refused(Reason.LOOK_ALIKE, programs[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 
 
-__all__ = ["REASON_TEXTS", "Reason", "Refused", "Span"]
+__all__ = ["Reason", "Refused", "Span"]
 
 Span = tuple[int, int]  # the first character and the one after the last
 
@@ -47,9 +47,6 @@ class Reason(enum.IntEnum):
     CURRENCIES = 25, "different currencies"
     UNITS = 26, "a sum of different units of measurement"
     OTHER_OPERATION = 27, "the text states another operation than the network reads"
-
-
-REASON_TEXTS = {reason: reason.text for reason in Reason}
 
 
 class Refused(Exception):

@@ -31,7 +31,7 @@ _VARIABLES = frozenset({"letter", "function"})
 _POWERS = frozenset({"squared", "cubed"})  # may name the function itself
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
-_SENTENCE_ENDS = frozenset({"edge", "line", "control", ".", "?", "!", ";"})
+_SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", ".", "?", "!", ";"})
 
 
 class Meant(NamedTuple):
@@ -67,8 +67,8 @@ def answer(text: str, meant: Meant, limits: Limits) -> Answer:
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
-    begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
-    pieces = split(f"{text[begin:]}\n")
+    begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans))  # of the message, -1 of the only one
+    pieces = split(f"{text}\n", max(begin, 0))
     function = FUNCTIONS.get(meant.operation)
     listed = numbers_of(pieces, percents=function is not None)
     items: tuple[Item, ...] = ()
@@ -76,7 +76,7 @@ def answer(text: str, meant: Meant, limits: Limits) -> Answer:
     found: Value | Refusal
     try:
         operands = [
-            _operand(pieces, listed, (span[0] - begin, span[1] - begin), negated, function)
+            _operand(pieces, listed, span, negated, function)
             for span, negated in zip(meant.spans, meant.negated, strict=True)
         ]
         said, named = stated_operations(pieces, operands)
@@ -85,11 +85,10 @@ def answer(text: str, meant: Meant, limits: Limits) -> Answer:
             raise Refused(Reason.OTHER_OPERATION)
         if function is not None:
             _check_function(pieces, operands, function, said)
-        items = _items(operands, meant.operation, begin)
+        items = _items(operands, meant.operation)
         found = _value(operands, meant.operation, limits, items)
     except Refused as refused:
-        culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
-        found = Refusal(refused.reason, culprit, items, None, False, False, ())
+        found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())
     return Answer(found, stated)
 
 
@@ -158,13 +157,12 @@ def _check_function(pieces: Pieces, operands: list[Number], function: Function, 
         raise Refused(Reason.UNITS, operands[signed.index(True)].span)
 
 
-def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ...]:
+def _items(operands: list[Number], operation: str) -> tuple[Item, ...]:
     """The calculation as items, in the order of the operation."""
     made: list[Item] = []
     for number in operands:
         assert number.value is not None
-        span = number.span[0] + begin, number.span[1] + begin
-        made += [Item(",", span), Item("number", span, number.value, written(number.value))]
+        made += [Item(",", number.span), Item("number", number.span, number.value, written(number.value))]
     if operation in FUNCTIONS:
         return Item("call", made[0].span, name=operation), Item("(", made[0].span), *made[1:], Item(")", made[-1].span)
     return made[1], Item(operation, made[1].span), made[3]

@@ -20,11 +20,15 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .token_table import Piece, TokenTable
+from .literals import JOINTS
+from .token_table import POINTED, UNSPELLED, TokenTable
 from .vocabulary import PADDING
 
 
 __all__ = ["ENDS", "Continuation", "Progress", "Row", "Spelled", "Style", "Written"]
+
+
+_NUMERIC = frozenset("0123456789.")
 
 
 class Spelled(enum.IntEnum):
@@ -49,8 +53,7 @@ ENDS = (Spelled.END, Spelled.TOLD)  # the last states
 class Written(NamedTuple):
     """A result as it is written."""
 
-    digits: str  # with the zeros of `0.05`
-    whole: int  # number of digits before the point; all of them for an integer
+    plain: str  # without sign: `0.05`
     negative: bool
     percent: bool = False
 
@@ -63,16 +66,16 @@ class Written(NamedTuple):
         """
         percent = scale < 0
         scale = -1 - scale if percent else scale
-        if scale:
-            digits = digits.rjust(scale + 1, "0") if digits else ""
+        if scale and digits:
+            digits = digits.rjust(scale + 1, "0")
             if len(digits) > width:
                 return None
-        return cls(digits, len(digits) - scale, negative, percent) if digits else None
+            digits = f"{digits[:-scale]}.{digits[-scale:]}"
+        return cls(digits, negative, percent) if digits else None
 
     def is_spelled_by(self, table: TokenTable) -> bool:
         """Whether a vocabulary has the tokens for it."""
-        decimal = self.whole < len(self.digits)
-        return not (decimal and table.point is None) and not (self.percent and table.percent is None)
+        return not ("." in self.plain and table.point is None) and not (self.percent and table.percent is None)
 
 
 class Style(NamedTuple):
@@ -115,17 +118,17 @@ class Progress:
     def __init__(self, style: Style, result: Written, anchor: int) -> None:
         self._style, self._result, self._anchor = style, result, anchor
         self.position, self.completed, self.ended = anchor, -1, -1
-        # Of the latest token: its piece, whether it is part of a number or joins two, and whether it ends the result.
-        self._last, self._member, self._joins, self._ends = Piece(), False, False, False
-        # Of the latest number: its first token, its digits up to here with the zero that `.5` lacks, whether it has a
-        # point and a minus sign, and whether it is a beginning of the result.
-        self._start, self._count, self._pointed, self._signed, self._right = -1, 0, False, False, False
+        # Of the latest token: its characters, and whether it joins a number before it to one after it.
+        self._last, self._joins = "", False
+        # Of the number that it is a part of, if it is: the first token, its digits and point, and whether its sign and
+        # what it touches leave it a number of its own. The number is empty after another token.
+        self._start, self._number, self._fits = -1, "", False
 
     @property
     def is_over(self) -> bool:
         """Whether nothing can be written after a later token: the turn has ended, or the result is written once."""
-        told = self._style.once and self.completed >= 0 and not (self._ends and self.completed == self.position - 1)
-        return told or self.ended >= 0
+        is_last = self._is_whole and self.completed == self.position - 1  # a point or a comma may follow
+        return self.ended >= 0 or (self._style.once and self.completed >= 0 and not is_last)
 
     def restarted(self) -> Progress:
         """The progress before the anchor."""
@@ -139,96 +142,88 @@ class Progress:
         later = copy.copy(self)
         return later, [None if later.is_over else later._take(token) for token in tokens]
 
+    @property
+    def _known(self) -> str:
+        """The number with the zero that `.5` lacks, if it is a beginning of the result; empty if it is not."""
+        number = "0" * self._number.startswith(".") + self._number
+        return number if self._fits and self._result.plain.startswith(number) else ""
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the latest number is the result."""
+        return self._known == self._result.plain
+
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
-        piece, position, result = self._style.table.piece(token), self.position, self._result
+        spelled, position, result = self._style.table.characters(token), self.position, self._result
+        once, before, followed = self._style.once, self._number, self._is_whole
         self.position += 1
         if token in self._style.ends and position > self._anchor:
             self.ended = position
             return None
-        digits, point, spaced = piece.digits, piece.point, piece.spaced
-        if point >= 0 and (position == self._anchor or result.whole == len(result.digits)):
-            digits, point, spaced = "", -1, False  # punctuation
-        member = bool(digits) or point >= 0
-        opens = member and (spaced or not self._member)
-        if opens:
-            self._open(position, spaced, point)
-        if member:
-            self._right = self._right and self._goes_on(digits, point, opens)
-            self._count += len(digits)
-            self._pointed |= point >= 0
-        going = member and self._right
-        inside = bool(digits) or (going and not opens)
-        once, whole = self._style.once, inside and going and self._count >= len(result.digits)
+        number, self._number = spelled.strip(" "), ""
+        punctuation = "." in number and (position == self._anchor or "." not in result.plain)
+        if number[-1] in _NUMERIC and not punctuation:
+            if spelled[0] == " " or not before:
+                self._open(position, spelled)
+                before = ""
+            self._number = before + number
+        self._joins, self._last = spelled in JOINTS and before != "", spelled
+        known = self._known
+        leading = known != "" and self._number == "."  # the point of `.5`, or the end of a sentence
+        inside = self._number != "" and not leading and (number != "." or known != "")
+        whole = known == result.plain
         again = 0 <= self.completed < (self._start if inside else position)
-        closed = result.percent and piece.percent and self._ends  # the sign after the digits
-        at_end = closed or (once and self._ends and piece.mark and not inside and self.completed >= self._start)
-        if self.completed < 0 and (whole or (once and inside and not going and self._start > self._anchor)):
+        closed = result.percent and spelled == "%" and followed  # the sign after the digits
+        mark = once and followed and spelled in (".", ",") and not inside  # no digit may follow
+        at_end = closed or (mark and self.completed >= self._start)
+        if self.completed < 0 and (whole or (once and inside and not known and self._start > self._anchor)):
             self.completed = position
-        self._joins = piece.joins and self._member
-        self._last, self._member, self._ends = piece, member, whole
         if at_end:
-            return Continuation(-1, self._state(begun=True, again=False, ended=True, signed=False))
-        active = going if inside else token != PADDING and (result.negative or not piece.minus)
+            return Continuation(-1, self._end)
+        active = known if inside else token != PADDING and (result.negative or spelled != "-")
         if not active or (once and again):
             return None
-        leading = going and not inside  # the point of `.5`, or the end of a sentence
-        ended = whole and not result.percent
-        state = self._state(inside, again, ended, signed=piece.minus or (leading and self._signed))
-        return Continuation(self._next(inside, leading), state)
+        following = self._next(known)
+        if inside:
+            middle = Spelled.RESUMED if again else Spelled.MIDDLE
+            return Continuation(following, self._end if whole and not result.percent else middle)
+        if spelled == "-" or (leading and result.negative):
+            return Continuation(following, Spelled.SIGNED)
+        waiting = Spelled.START if position == self._anchor else Spelled.WAITING
+        return Continuation(following, Spelled.AGAIN if again else waiting)
 
-    def _open(self, position: int, spaced: bool, point: int) -> None:
-        """Begins a number."""
-        before, apart = self._last, spaced or position - 2 <= self._anchor
-        self._start, self._count, self._pointed = position, int(point == 0), False
-        self._signed = before.minus and not spaced
-        joined = (self._joins or not before.known) and not apart  # to a number after the anchor
+    def _open(self, position: int, spelled: str) -> None:
+        """Begins a number, which fits unless it is a part of another one after the anchor."""
+        apart = spelled[0] == " " or position - 2 <= self._anchor
+        signed = self._last == "-" and spelled[0] != " "
+        joined = (self._joins or self._last == UNSPELLED) and not apart
         # A token that ends in a point but is none, such as `=.`: the number after it has lost its first digits.
-        decimal = self._result.whole < len(self._result.digits) and position - 1 > self._anchor
-        loose = decimal and before.dot and before.point < 0 and not spaced
-        self._right = position > self._anchor and self._signed == self._result.negative and not (joined or loose)
+        decimal = "." in self._result.plain and position - 1 > self._anchor
+        loose = decimal and self._last == POINTED and spelled[0] != " "
+        self._start = position
+        self._fits = position > self._anchor and signed == self._result.negative and not (joined or loose)
 
-    def _goes_on(self, digits: str, point: int, opens: bool) -> bool:
-        """Whether the number is still a beginning of the result with the digits and the point of one more token."""
-        result, count = self._result, self._count
-        if result.digits[count : count + len(digits)] != digits:
-            return False
-        if point < 0:
-            return self._pointed or count + len(digits) <= result.whole
-        missing = opens and point == 0 and result.digits[0] != "0"  # `.5` is 0.5, and not 7.5
-        return not self._pointed and count + point == result.whole and not missing
+    @property
+    def _end(self) -> Spelled:
+        """The state after the result: whether it is directly after the anchor."""
+        return Spelled.END if self._start - 1 - self._anchor <= self._result.negative else Spelled.TOLD
 
-    def _state(self, begun: bool, again: bool, ended: bool, signed: bool) -> Spelled:
-        """The state after a token that the result can be continued at."""
-        if begun and not ended:
-            return Spelled.RESUMED if again else Spelled.MIDDLE
-        if begun:
-            before = self._start - 1 - self._anchor
-            return Spelled.END if before <= (self._signed and before > 0) else Spelled.TOLD
-        if signed:
-            return Spelled.SIGNED
-        return Spelled.AGAIN if again else Spelled.START if self.position - 1 == self._anchor else Spelled.WAITING
-
-    def _next(self, inside: bool, leading: bool) -> int:
-        """The next token of the result, -1 if it is complete.
+    def _next(self, known: str) -> int:
+        """The next token of the result, of which some is known; -1 if it is complete.
 
         Groups are counted from the left, as a tokenizer counts them before and after a point; so a text that splits a
         group differently returns to the grouping.
         """
         table, result = self._style.table, self._result
-        if result.negative and not (inside or leading or self._last.minus):
+        if result.negative and not known and self._last != "-":
             return table.minus
-        begun = inside or leading
-        if begun and result.percent and self._count == len(result.digits):
-            assert table.percent is not None
-            return table.percent
-        count, pointed = (self._count, self._pointed) if begun else (0, False)
-        if begun and not pointed and count >= result.whole and result.whole < len(result.digits):
-            assert table.point is not None
-            return table.point
-        since, until = (result.whole, len(result.digits)) if pointed else (0, result.whole)
-        end = min(until, count + table.group - (count - since) % table.group)
-        return table.token_of(result.digits[count:end])
+        rest = result.plain[len(known) :]
+        mark = table.percent if result.percent and not rest else table.point if rest[:1] == "." else None
+        if mark is not None:
+            return mark
+        since = len(known.rpartition(".")[2])
+        return table.token_of(rest.partition(".")[0][: table.group - since % table.group])
 
 
 class Row(NamedTuple):

@@ -204,8 +204,7 @@ def _before_list_number(read: Expression, at: int) -> int:
     before = at - 1
     while read.kind(before) == "space" or read.kind(before) in OPEN:
         before -= 1
-    short = len(read.said[at]) < 3 and read.said[at].isdigit()
-    if not short or read.kind(before) not in ("edge", "control", "line"):
+    if not read.is_short(at) or read.kind(before) not in ("edge", "control", "line"):
         raise read.refuse(Reason.OTHER_NUMBER, at)
     return before
 
@@ -248,8 +247,7 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
             phase, at = "clean", inside
             continue
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
-        changes = joins or kind in STRANGE or kind in ("modifier", "sign")
-        if changes or kind == "*" or _plain_operator(read, at):
+        if joins or kind in STRANGE or kind in ("modifier", "sign", "*") or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         read.spoken = (read.spoken and kind != "control") or kind in ALL_WORDS
         phase = _met(kind, phase)

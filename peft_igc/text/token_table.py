@@ -2,7 +2,7 @@
 
 In: a `Vocabulary`, and the few facts about numbers that it does not tell (`TokenizerProfile.facts`). Out: a
 `TokenTable`. An adapter saves both, so loading one needs no tokenizer. How far a text has come with a result is in
-`results`; where the numbers of a text are is in `integers`. Try it: `pytest tests/numbers/test_token_table.py`
+`spelling`; where the numbers of a text are is in `literals`. Try it: `pytest tests/numbers/test_token_table.py`
 """
 
 from __future__ import annotations
@@ -11,34 +11,21 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from .literals import JOINTS, ends_in_minus
 from .vocabulary import Vocabulary
 
 
-__all__ = ["Piece", "TokenTable", "numbers_of"]
+__all__ = ["POINTED", "UNSPELLED", "TokenTable", "numbers_of"]
 
 _MOST_TOKENS = 1 << 24  # of a vocabulary; the largest known have a few hundred thousand
 _MOST_GROUP = 6  # digits per token of a result: there is a token for each group
+OTHER, POINTED, UNSPELLED = "x", "…", "?"  # `TokenTable.characters` of tokens without digits
 _FACTS = {"group", "minus", "point", "unused"}
 _CURE = "Create the config again: `IGCConfig.from_tokenizer(tokenizer)`."
 _NUMBER, _POINTED = re.compile(" ?[0-9]+"), re.compile(r" ?[0-9]*\.[0-9]*")
 _ENDS_OF_MINUS = ("\u2212".encode()[1:], "\u2212".encode()[2:])
-
-
-class Piece(NamedTuple):
-    """What a token may be of a number that is written."""
-
-    digits: str = ""  # of a numeric token; of one with a point, its digits on both sides, which count in decimals only
-    spaced: bool = False  # begins with a space, so it begins a number
-    point: int = -1  # digits before its point, -1 for none
-    mark: bool = False  # a point or a comma and nothing else
-    joins: bool = False  # begins with a point, a comma or a colon, which joins two numbers
-    minus: bool = False  # ends in a minus sign
-    dot: bool = False  # ends in a point
-    percent: bool = False  # a per cent sign and nothing else
-    known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class TokenTable:
     point: int | None = None
     unused: frozenset[int] = frozenset()
     decimals: bool = False
-    _pieces: dict[int, Piece] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _characters: dict[int, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = self.vocabulary.texts
@@ -153,34 +140,29 @@ class TokenTable:
         digits = (token for token, text in self.numbers.items() if text[0] != " ")
         return sorted({*digits, *(one for one in marks if one is not None)})
 
-    def piece(self, token: int) -> Piece:
-        """What a token, any integer, is of a number."""
-        if token not in self._pieces:
-            self._pieces[token] = self._piece_of(token)
-        return self._pieces[token]
+    def characters(self, token: int) -> str:
+        """What a token, any integer, may be of a number: of a numeric one its text, such as ` 12` or `.5`; a point, a
+        per cent sign, or a sign of `JOINTS`; `-` if it ends in a minus sign; else one of `OTHER`, `POINTED` if it ends
+        in a point, and `UNSPELLED` if it is not in the vocabulary, so that a number may have begun in it."""
+        if token not in self._characters:
+            self._characters[token] = self._characters_of(token)
+        return self._characters[token]
 
-    def _piece_of(self, token: int) -> Piece:
-        """`piece`, made anew."""
+    def _characters_of(self, token: int) -> str:
+        """`characters`, made anew."""
         vocabulary = self.vocabulary
         if not 0 <= token < len(vocabulary):
-            return Piece(known=False)
+            return UNSPELLED
         text = vocabulary.texts[token]
         if not text or token in vocabulary.control or token in self.unused:
-            return Piece()
-        digits, spaced, point = "", False, -1
+            return OTHER
         if _NUMBER.fullmatch(text) or (self.point is not None and _POINTED.fullmatch(text)):
-            before, mark, after = text.strip().partition(".")
-            digits, spaced, point = before + after, text[0] == " ", len(before) if mark else -1
-        return Piece(
-            digits,
-            spaced,
-            point,
-            mark=text in (".", ","),
-            joins=text in JOINTS,
-            minus=vocabulary.tokens[token] in _ENDS_OF_MINUS or ends_in_minus(text),
-            dot=text[-1] == ".",
-            percent=text == "%",
-        )
+            return text
+        if text in JOINTS or text == "%":
+            return text
+        if vocabulary.tokens[token] in _ENDS_OF_MINUS or ends_in_minus(text):
+            return "-"
+        return POINTED if text[-1] == "." else OTHER
 
     def token_of(self, digits: str) -> int:
         """The token of a group of digits, or of its longest beginning that has one; -1 for no digits."""

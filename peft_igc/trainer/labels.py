@@ -37,7 +37,7 @@ from ..mappings.decisions import said_at
 from ..numbers.calculator import Status
 from ..numbers.places import number_runs
 from ..text.literals import integers
-from ..text.refusals import REASON_TEXTS, Reason
+from ..text.refusals import Reason
 from ..text.values import Limits
 from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
@@ -183,7 +183,7 @@ def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[S
     if said.reason == Reason.NONE or (said.reason in _OF_VALUES and step.result is None):
         return step, None
     if step.operands is None or said.reason in _OF_VALUES:
-        return UNKNOWN, f"{step.expression!r}: {REASON_TEXTS[said.reason]}"
+        return UNKNOWN, f"{step.expression!r}: {said.reason.text}"
     # Two integers that the network reads: its calculator has no decimals.
     assert step.operator is not None
     result = label(step.operator, step.operands, limits)

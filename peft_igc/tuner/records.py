@@ -20,7 +20,7 @@ import torch
 from ..mappings.decisions import Decision
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
-from ..text.refusals import REASON_TEXTS
+from ..text.refusals import Reason
 from ..text.values import Value
 from ..text.vocabulary import UNSEEN
 from .config import IGCConfig
@@ -29,7 +29,7 @@ from .steps import Step
 
 Span = tuple[int, int]  # the positions of a first and a last token
 # What each `StepRecord.reason` means, as a sentence without its end.
-EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {
+EXPLANATIONS: dict[str, str] = {reason.name.lower(): reason.text for reason in Reason} | {
     "no_arithmetic": "no arithmetic is read",
     "unsure": "the reading is less probable than `confidence`",
     "few_numbers": "fewer than two numbers that can be read",
