@@ -153,18 +153,6 @@ def test_only_tokens_after_the_last_ones_are_counted():
     assert later.continued(WORDS.encode("456"), 3, 3)[0].completed(0) == 3
 
 
-def test_a_row_without_a_result_that_can_be_written_needs_no_tokens():
-    assert Row().needs() is None
-    assert row_of("=", (0, None))[0].needs() is None
-    assert row_of("=7 ", (0, "7"), once=True)[0].needs() is None
-    assert row_of("=7 ", (0, "7"))[0].needs() == 3
-
-
-def test_a_row_needs_the_tokens_of_every_step_that_governs_what_is_asked_for():
-    row = Row().begun([(0, progress("7")), (3, None)])
-    assert (row.needs(), row.needs(4), row.needs(3), row.needs(0)) == (None, None, 0, 0)
-
-
 # ------------------------------------------------------------------------------------------------- real tokenizers
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
