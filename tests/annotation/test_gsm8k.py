@@ -148,7 +148,6 @@ def test_results_in_the_text_are_canonical_where_decimals_are_written():
         assert row["completion"][0]["content"] == written
 
 
-# ------------------------------------------------------------------------------------------ right and wrong
 # ------------------------------------------------------------------------------------------ report
 def test_every_annotation_is_counted_once_and_the_report_is_json():
     rows = gsm(

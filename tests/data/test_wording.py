@@ -107,9 +107,6 @@ def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     assert hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:16] == RECORDED[name]
 
 
-# ---- the text files ----
-
-
 # ---- the split ----
 
 

@@ -48,9 +48,6 @@ def recipe(monkeypatch):
     return SimpleNamespace(corpus=corpus, record=record)
 
 
-# The folder
-
-
 # The tokenizer
 
 

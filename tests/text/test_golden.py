@@ -8,19 +8,25 @@ differ from the default. A text that is answered wrongly becomes a line; a chang
   or on all of its numbers for a function; `swapped`, `negated`: in another order, with the signs of words.
 * `numbers`, `integers`: those that are found, and `?` for each thing that is not understood.
 * `claims`: the verdicts of `check`, in order.
+* `sentences`: how many numbers each sentence with numbers has, in the tokens of the embedded base.
 """
 
+import functools
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
+from peft_igc import tiny_base
+from peft_igc.numbers.places import places_of
+from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text import Limits, Value, Verdict, check, read
 from peft_igc.text.literals import integers, numbers
 from peft_igc.text.requests import Meant, answer
 
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines()]
-FOUND = {"value", "refused", "culprit", "reaches", "alone", "alike", "numbers", "integers", "claims"}
+FOUND = {"value", "refused", "culprit", "reaches", "alone", "alike", "numbers", "integers", "claims", "sentences"}
 
 
 def requested(line, limits):
@@ -30,6 +36,21 @@ def requested(line, limits):
     spans = spans[::-1] if line.get("swapped") else spans
     negated = tuple(line.get("negated", [False] * len(spans)))
     return answer(line["text"], Meant(line["operation"], tuple(spans), negated), limits).found
+
+
+@functools.cache
+def embedded():
+    """The embedded base's tokenizer and what it means for numbers."""
+    tokenizer = tiny_base()[1]
+    return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
+
+
+def by_sentence(text):
+    """The count of the numbers of each sentence that has some; `</s>` is a special token."""
+    tokenizer, table = embedded()
+    ids = tokenizer(text.replace("</s>", tokenizer.eos_token))["input_ids"]
+    places = places_of(table, ids, 0, len(ids) - 1, len(ids))
+    return [*Counter(places.sentence[at] for at in places.numbers).values()]
 
 
 def verdict(claim):
@@ -44,6 +65,8 @@ def outcome(line):
         return {"numbers": ["?" if one.value is None else str(one.value) for one in numbers(text)]}
     if "integers" in line:
         return {"integers": [digits or "?" for _, _, digits in integers(text)]}
+    if "sentences" in line:
+        return {"sentences": by_sentence(text)}
     if "claims" in line:
         return {"claims": [verdict(claim) for claim in check(text)]}
     found = requested(line, limits) if "operation" in line else read(text, limits)
@@ -62,7 +85,7 @@ def test_every_text_of_the_golden_file_has_its_value_or_its_reason():
 
 
 def test_the_golden_file_has_all_its_lines_each_once():
-    kinds, keys = ("value", "refused", "numbers", "integers", "claims"), set()
+    kinds, keys = ("value", "refused", "numbers", "integers", "claims", "sentences"), set()
     for line in LINES:
         (kind,) = (kind for kind in kinds if kind in line)
         asked = {name: value for name, value in line.items() if name not in FOUND}
