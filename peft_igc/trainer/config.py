@@ -2,7 +2,6 @@
 
 In: arguments. Out: the same arguments, validated. Arguments that depend on the model or the dataset are validated by
 the trainer.
-Try it: `pytest tests/trainer/test_trainer.py -k default`
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Any, TypeVar
 
 from trl import SFTConfig
 
-
-__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "WritingStage", "settings_of"]
 
 Settings = TypeVar("Settings")
 
