@@ -27,20 +27,7 @@ from .saving.offloaded import left_in_place
 
 
 def register() -> None:
-    """Puts IGC into PEFT's tables. Calling it again changes nothing.
-
-    Raises:
-        KeyError: if another package has registered the name or the prefix.
-    """
-    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE, IGCConfig)
-    if holder.__qualname__ != IGCConfig.__qualname__:
-        raise KeyError(
-            f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one of the "
-            "packages."
-        )
-    for other, prefix in PEFT_TYPE_TO_PREFIX_MAPPING.items():
-        if prefix == IGCModel.prefix and other != IGC_PEFT_TYPE:
-            raise KeyError(f"The PEFT prefix {prefix!r} is registered for {other!r}. Import only one of the packages.")
+    """Puts IGC into PEFT's tables. Calling it again changes nothing."""
     PEFT_TYPE_TO_CONFIG_MAPPING[IGC_PEFT_TYPE] = IGCConfig
     PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix

@@ -38,19 +38,6 @@ def test_registering_again_changes_nothing():
     assert [dict(table) for table in TABLES] == before
 
 
-def test_a_name_or_a_prefix_that_another_package_holds_raises(monkeypatch):
-    monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", LoraConfig)
-    with pytest.raises(
-        KeyError, match="The PEFT type 'IGC' is registered by `peft.tuners.lora.config`. Import only one"
-    ):
-        register()
-    assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is LoraConfig
-    monkeypatch.undo()
-    monkeypatch.setitem(PEFT_TYPE_TO_PREFIX_MAPPING, "OTHER", "igc_")
-    with pytest.raises(KeyError, match="The PEFT prefix 'igc_' is registered for 'OTHER'. Import only one"):
-        register()
-
-
 def lora(**fields):
     return LoraConfig(**{"target_modules": ["q_proj"], "init_lora_weights": False, **fields})
 
