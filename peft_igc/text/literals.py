@@ -161,17 +161,39 @@ def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bo
     return Number(-value, span, sign=minus)
 
 
-_RUN = re.compile(r"[0-9]+(?:,[0-9]+)*")
-_DECIMAL_RUN = re.compile(r"[0-9]+(?:,[0-9]+)*(?:\.[0-9]+)?")
-_WHOLE = re.compile(r"([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")  # `1,234`, but not `12,34` or `0,123`
-MINUSES = "-\u2212"
-_APOSTROPHES = "'\u2019"
-_FIXED_SPACES = "\u00a0\u2007\u2009\u202f"  # thousands separators in many countries
-JOINTS = frozenset(".,:" + _APOSTROPHES + _FIXED_SPACES)  # tokens that join two numbers to another one
-_UNBREAKING = frozenset("0123456789.,:" + _APOSTROPHES + MINUSES)
+_MINUS, _QUOTE = "-\u2212", "'\u2019"
+_FIXED = "\u00a0\u2007\u2009\u202f"  # spaces that separate thousands in many countries
+JOINTS = frozenset(".,:" + _QUOTE + _FIXED)  # tokens that join two numbers to another one
 _CURRENCIES = "$€£¥₹₩₽₺₫₪₴₱"  # without `¢`, whose numbers are parts of another amount
-_LEAVE_WHOLE = frozenset('()[]{}<>?;=+*/|"`×÷·•\u2013—…“”„‘‚«»（）【】「」『』《》〈〉？；＝＋、。')
-_LEAVE_WHOLE |= frozenset(_CURRENCIES + CONTROL)
+_LEAVE_WHOLE = (
+    '()[]{}<>?;=+*/|"`×÷·•–—…“”„‘‚«»（）【】「」『』《》〈〉？；＝＋、。0123456789.,:!' + _CURRENCIES + CONTROL
+)
+_BREAKS = rf"[^\s{re.escape(_LEAVE_WHOLE + _CURRENCIES + _QUOTE + _MINUS)}]"  # what breaks a number that it touches
+_DIGIT = r"[\d²³¹⁰⁴-⁹₀-₉]"
+_BROKEN_BEFORE = (
+    r"\.",
+    _BREAKS,
+    rf"{_DIGIT}[:{_QUOTE}{_FIXED}]",  # 10:30, 1'000
+    rf"{_BREAKS}[{_MINUS}]",  # the hyphen of `x-5`, and not a sign or a subtraction
+    rf"{_DIGIT}\*\*",  # a power, and not the end of bold type
+)
+_BROKEN_AFTER = (
+    rf"(?!\\){_BREAKS}|\*\*",
+    r"\\[^()\[\]]",  # not LaTeX: `\(5 + 3\)`
+    rf"\.(?:{_DIGIT}|{_BREAKS}|!)",  # a decimal, and not the end of a sentence
+    rf"[:{_FIXED}]{_DIGIT}",
+    rf"[{_QUOTE}][^\W_]",
+    rf"[{_MINUS}](?:{_BREAKS}|!)",
+    rf"!+(?:{_BREAKS}|{_DIGIT})",  # `91 minus 37!` exclaims
+    r"(?<!\d[0-9])(?<!\d[.,][0-9])(?<=[0-9])!",  # `5!` may be a factorial
+)
+_BEFORE = "".join(f"(?<!{broken})" for broken in _BROKEN_BEFORE)
+_AFTER = f"(?!{'|'.join(_BROKEN_AFTER)})"
+_WHOLE = "([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?!,?[0-9])"  # `1,234`, but not `12,34` or `0,123`
+_RUN = "[0-9]+(?:,[0-9]+)*"
+_INTEGER = re.compile(rf"{_BEFORE}{_WHOLE}(){_AFTER}|{_RUN}")
+_DECIMAL = re.compile(rf"{_BEFORE}{_WHOLE}(?:\.([0-9]++))?+%?+{_AFTER}|{_RUN}(?:\.[0-9]+)?")
+_ENDS_IN_MINUS = re.compile(rf"(?<!{_BREAKS})(?<![{_MINUS}])[{_MINUS}]{{1,2}}\Z")
 
 
 class Integer(NamedTuple):
@@ -191,60 +213,14 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
             `2.5`, `15%` has `15`.
     """
     found = []
-    for match in (_DECIMAL_RUN if decimals else _RUN).finditer(text):
-        start, end = match.span()
-        after = end + (decimals and text[end : end + 1] == "%")
-        whole = _WHOLE.fullmatch(match[0])
-        if whole is None or not _is_whole_before(text, start) or not _is_whole_after(text, after - start, after):
-            found.append(Integer(start, end, None))
-            continue
-        places = (whole[2] or "").rstrip("0")
-        digits = whole[1].replace(",", "").lstrip("0") or "0"
-        found.append(Integer(start, end, f"{digits}.{places}" if places else digits))
+    for match in (_DECIMAL if decimals else _INTEGER).finditer(text):
+        whole, places = match[1], (match[2] or "").rstrip("0")
+        digits = whole and (whole.replace(",", "").lstrip("0") or "0")
+        end = match.end() - (text[match.end() - 1] == "%")
+        found.append(Integer(match.start(), end, f"{digits}.{places}" if places else digits))
     return found
-
-
-def _breaks(char: str) -> bool:
-    """Whether a character, `""` for the end of the text, breaks a number that it touches."""
-    return not (char == "" or char in _LEAVE_WHOLE or char.isspace() or char in _UNBREAKING)
-
-
-def _is_whole_before(text: str, start: int) -> bool:
-    """Whether the text before a number leaves it whole."""
-    left, before = text[max(start - 1, 0) : start], text[max(start - 2, 0) : max(start - 1, 0)]
-    if left == ".":
-        return False
-    if left and left in ":" + _APOSTROPHES + _FIXED_SPACES:
-        return not before.isdigit()  # `10:30`, `1'000`
-    if left and left in MINUSES:
-        return before == "!" or not _breaks(before)  # a sign or a subtraction, and not the hyphen of `x-5`
-    if left + before == "**":
-        return not text[max(start - 3, 0) : start - 2].isdigit()  # a power, or the end of bold type
-    return left == "!" or not _breaks(left)
-
-
-def _is_whole_after(text: str, length: int, end: int) -> bool:
-    """Whether the text after a number of some characters leaves it whole."""
-    right, beyond = text[end : end + 1], text[end + 1 : end + 2]
-    if right == ".":
-        return not (beyond.isdigit() or _breaks(beyond))  # a decimal, or the end of a sentence
-    if right and right in ":" + _FIXED_SPACES:
-        return not beyond.isdigit()
-    if right and right in _APOSTROPHES:
-        return not beyond.isalnum()
-    if right and right in MINUSES:
-        return not _breaks(beyond)
-    if right == "\\":
-        return beyond in ("", "(", ")", "[", "]")  # LaTeX: `\(5 + 3\)`
-    if right == "!":  # `91 minus 37!` exclaims, `5!` may be a factorial
-        while text[end : end + 1] == "!":
-            end += 1
-        after = text[end : end + 1]
-        return length > 1 and not _breaks(after) and not after.isdigit()
-    return right + beyond != "**" and not _breaks(right)
 
 
 def ends_in_minus(text: str) -> bool:
     """Whether a token ends in a sign that a number after it may have: `=-`, but not `x-` or `---`."""
-    before = text.rstrip(MINUSES)
-    return 0 < len(text) - len(before) < 3 and (before[-1:] == "!" or not _breaks(before[-1:]))
+    return _ENDS_IN_MINUS.search(text) is not None

@@ -1,6 +1,5 @@
 """What an engine cannot serve is refused in a sentence, before any weight of the base is loaded."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,14 +9,11 @@ import pytest
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 
-from benchmarks.common.engine_texts import with_equals_signs
-from peft_igc import IGCConfig
 from peft_igc.engines.vllm import register
 from peft_igc.engines.vllm.adapter import load, load_config
 from peft_igc.engines.vllm.checks import Setting, check_adapter, check_engine, check_tokenizer
 from peft_igc.inference.loading import load_base
 from peft_igc.text.vocabulary import Vocabulary
-from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -36,34 +32,29 @@ def engine_config(enable_prompt_embeds=False, **changed):
     )
 
 
-@pytest.mark.parametrize(
-    ("changed", "name"),
-    [
-        ({"pipeline_parallel_size": 2}, "pipeline parallelism"),
-        ({"decode_context_parallel_size": 2}, "context parallelism"),
-        ({"prefill_context_parallel_size": 2}, "context parallelism"),
-        ({"enable_dbo": True}, "dual batch overlap"),
-        ({"enable_prompt_embeds": True}, "prompt embeddings"),
-    ],
-)
-def test_ways_of_running_that_hide_tokens_are_refused(changed, name):
+def test_ways_of_running_that_hide_tokens_are_refused():
     check_engine(engine_config())
-    with pytest.raises(ValueError, match=f"does not run with {name}.* Start the engine without it"):
-        check_engine(engine_config(**changed))
+    for name, changed in (
+        ("pipeline parallelism", {"pipeline_parallel_size": 2}),
+        ("context parallelism", {"decode_context_parallel_size": 2}),
+        ("context parallelism", {"prefill_context_parallel_size": 2}),
+        ("dual batch overlap", {"enable_dbo": True}),
+        ("prompt embeddings", {"enable_prompt_embeds": True}),
+    ):
+        with pytest.raises(ValueError, match=f"does not run with {name}.* Start the engine without it"):
+            check_engine(engine_config(**changed))
 
 
-@pytest.mark.parametrize(
-    "given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}, {"adapter": "tiny", "reading": 0}], ids=str
-)
-def test_settings_of_another_form_are_refused(given):
+def test_settings_of_another_form_are_refused():
     def setting(config):
         return Setting.of(SimpleNamespace(additional_config=config))
 
     assert setting(None) is None
     assert setting({"igc": {"adapter": "tiny"}}) == ("tiny", True)
     assert setting({"igc": {"adapter": "tiny", "reading": False}}) == ("tiny", False)
-    with pytest.raises(ValueError, match="DIR_OR_HUB_ID"):
-        setting({"igc": given})
+    for given in ("tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}, {"adapter": "tiny", "reading": 0}):
+        with pytest.raises(ValueError, match="DIR_OR_HUB_ID"):
+            setting({"igc": given})
 
 
 def test_adapters_that_an_engine_cannot_serve_are_refused(config):
@@ -102,14 +93,6 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path, monkeypatch):
         load_config(str(tmp_path / "absent"))
     with pytest.raises(FileNotFoundError, match="`some/adapter` is no folder, and was not found on the hub"):
         load_config("some/adapter")
-
-
-def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_path):
-    tokenizer = load_base("tiny")[1]
-    made = json.loads((with_equals_signs(tmp_path, tokenizer) / "adapter_config.json").read_text())
-    shipped = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).to_dict()
-    changed = {key for key in shipped if made[key] != shipped[key]}
-    assert changed == {"anchors"}
 
 
 def test_a_plugin_that_does_not_run_is_an_error_and_its_import_needs_nothing(monkeypatch):

@@ -55,6 +55,17 @@ class Meanwhile(LogitsProcessor):
         return scores
 
 
+class Saying(LogitsProcessor):
+    """Makes each row of a `generate` go on with tokens of its own after prompts of that width."""
+
+    def __init__(self, width: int, rows: list[list[int]]) -> None:
+        self.width, self.rows = width, rows
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        chosen = torch.tensor([row[input_ids.shape[1] - self.width] for row in self.rows])
+        return torch.full_like(scores, -1e4).scatter(1, chosen[:, None], 0.0)
+
+
 def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel:
     """Makes the random adapter's readings depend on the text, its updates on the result, and both strongly."""
     generator = torch.Generator().manual_seed(seed)

@@ -1,9 +1,8 @@
 """What the 128 ids of the tiny models mean, for the token interface: numbers, marks and a few words.
 
-`VOCABULARY` and `FACTS` make `TABLE`, the token table. `encode("12 + 5 =")` and `decode(ids)` are a
-tokenizer: longest token first. A number is split into groups of three digits from the left, as far as the vocabulary
-has them; about half of the ids are numeric, and most of the others leave a number whole, so that random ids are often
-calculations.
+`VOCABULARY` and `FACTS` make `TABLE`, the token table; `encode` is a tokenizer: longest token first. A number is split
+into groups of three digits from the left, as far as the vocabulary has them; about half of the ids are numeric, and
+most of the others leave a number whole, so that random ids are often calculations.
 """
 
 from __future__ import annotations
@@ -42,8 +41,3 @@ def encode(text: str) -> torch.Tensor:
         ids.append(TEXTS.index(piece))
         text = text[len(piece) :]
     return torch.tensor(ids, dtype=torch.int64)
-
-
-def decode(ids: torch.Tensor) -> str:
-    """The text of ids [T]."""
-    return "".join(TEXTS[token] for token in ids.tolist())

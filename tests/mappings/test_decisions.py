@@ -1,7 +1,4 @@
-"""Decisions: what a text says by itself is final, and the network decides the rest.
-
-Try it: `pytest tests/mappings/test_decisions.py`
-"""
+"""Decisions: what a text says by itself is final, and the network decides the rest."""
 
 import dataclasses
 import json
@@ -60,14 +57,11 @@ def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, s
     return decided(Limits.of(config), config.confidence, texts, read)[0]
 
 
-@pytest.mark.parametrize("text", ["58*36=", "2+3*4", "(1+2)*3 ="])
-def test_an_expression_that_is_the_whole_message_or_ends_at_an_equals_sign_needs_no_network(shipped, text):
-    found = decision(shipped, text, asked=0)
-    assert found.by_rule
-    assert found.status == Status.OK
-
-
-def test_an_expression_among_words_is_calculated_if_the_network_finds_it_asked(shipped):
+def test_an_expression_needs_no_network_but_among_words_where_this_finds_whether_it_is_asked(shipped):
+    for text in ("58*36=", "2+3*4", "(1+2)*3 ="):
+        found = decision(shipped, text, asked=0)
+        assert found.by_rule
+        assert found.status == Status.OK
     assert decision(shipped, "What is 3 * 4 + 5?").found.text == "17"
     assert decision(shipped, "What is 3 * 4 + 5?", asked=SCALE // 4).silence == "no_arithmetic"
 
@@ -103,10 +97,8 @@ def test_a_currency_sign_is_read_alike_whatever_the_tokenizer_makes_of_its_bytes
 
 
 def test_the_refusal_of_symbols_that_join_two_numbers_is_final(shipped):
-    assert decision(shipped, "What is negative 12 + 5?").silence == "not_understood"
-    assert decision(shipped, "add 3 + 4 to that").silence == "not_understood"
-    assert decision(shipped, "sin(30) + 1 =").silence == "not_understood"
-    assert decision(shipped, "avg 3 + 4 + 5 =").silence == "not_understood"
+    for text in ("What is negative 12 + 5?", "add 3 + 4 to that", "sin(30) + 1 =", "avg 3 + 4 + 5 ="):
+        assert decision(shipped, text).silence == "not_understood"
 
 
 def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipped):
@@ -121,7 +113,6 @@ def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_abou
     assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
 
 
-# ------------------------------------------------------------------------------------------ functions
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
 
 
@@ -132,9 +123,8 @@ def many(shipped):
     return *shipped[:2], dataclasses.replace(shipped[2], operations=operations, vocabulary=shipped[2].vocabulary)
 
 
-@pytest.mark.parametrize(
-    ("text", "operation", "marked", "value"),
-    [
+def test_a_function_of_the_numbers_that_are_read_is_calculated(many):
+    for text, operation, marked, value in (
         (RECEIPT, "sum", None, "7.75"),
         (RECEIPT, "sum", [0, 2], "5.5"),
         (RECEIPT, "mean", [0, 1], "1.875"),
@@ -142,16 +132,11 @@ def many(shipped):
         ("12 squared, please", "square", None, "144"),
         ("15% of 80", "percent", [1, 0], "12"),
         ("What is 12 plus 30?", "+", None, "42"),
-    ],
-)
-def test_a_function_of_the_numbers_that_are_read_is_calculated(many, text, operation, marked, value):
-    found = decision(many, text, operation, marked=marked)
-    assert found.status is Status.OK
-    assert found.found.text == value
-
-
-def test_a_set_whose_first_places_are_not_read_is_refused(many):
-    assert decision(many, RECEIPT, "sum").status is Status.OK
+    ):
+        found = decision(many, text, operation, marked=marked)
+        assert found.status is Status.OK
+        assert found.found.text == value
+    # a set whose first places are not read is refused
     assert decision(many, RECEIPT, "sum", most=12).silence == "too_long"
 
 
@@ -184,28 +169,19 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
     assert not torch.equal(first.marks, second.marks)
 
 
-# ------------------------------------------------------------------------------------------ golden texts
-def lines():
-    """The texts of the golden file that are refused with the default limits, with their reasons."""
-    read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
-    return [(line["text"], line["refused"]) for line in read if "refused" in line and not line.get("limits")]
-
-
-def test_no_refused_text_that_ends_with_an_equals_sign_is_answered_by_the_network(shipped):
-    closed = [text for text, reason in lines() if text.rstrip().endswith("=") and reason != "no_expression"]
-    assert len(closed) > 300
+def test_refused_texts_are_not_answered_by_the_network_after_an_equals_sign_and_few_are_as_requests(shipped):
     model, tokenizer, _ = shipped
+    read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
+    read = [line for line in read if "refused" in line and not {"limits", "operation"} & line.keys()]
+    refused = {line["text"]: line["refused"] for line in read}
+    closed = [text for text, why in refused.items() if text.rstrip().endswith("=") and why != "no_expression"]
+    assert len(closed) > 300
     plain = read_results(model, tokenizer, closed, raw=True)
     assert not [pair for pair in zip(closed, plain, strict=True) if pair[1] is not None]
-    chats = read_results(model, tokenizer, closed)
-    answered = [text for text, result in zip(closed, chats, strict=True) if result is not None]
-    assert set(answered) <= WORDED, answered
-
-
-def test_few_refused_texts_are_answered_as_requests(shipped):
-    model, tokenizer, _ = shipped
-    answered = sum(one is not None for one in read_results(model, tokenizer, [text for text, _ in lines()]))
-    assert answered <= MOST
+    results = read_results(model, tokenizer, [*refused])
+    answered = {text for text, result in zip(refused, results, strict=True) if result is not None}
+    assert answered & {*closed} <= WORDED
+    assert len(answered) <= MOST
 
 
 # Answered as messages, because two numbers and the name of an operation are all that they say.

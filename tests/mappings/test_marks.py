@@ -1,7 +1,4 @@
-"""Operations of one number and of many: marks, their probability and their loss.
-
-Try it: `pytest tests/mappings/test_marks.py`
-"""
+"""Operations of one number and of many: marks, their probability and their loss."""
 
 import pytest
 import torch
@@ -57,19 +54,16 @@ def test_a_set_is_as_probable_as_the_least_sure_of_its_marks_however_long_it_is(
     assert pointing(["3", "", "5"], "square").chances()[1].item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "operands", "due"),
-    [
+def test_marks_are_due_where_the_operands_are_and_ignored_where_one_may_be_another_number():
+    for numbers, operands, due in (
         (["3", "", "5", "8"], ["3", "5"], [1, 0, 1, 0]),
         (["3", "5", "3"], ["3", "5", "3"], [1, 1, 1]),
         (["3", "5", "3"], ["3", "5"], [1, 1, 0]),
         (["3", "3", "5"], ["3", "5"], [IGNORE, IGNORE, 1]),
         (["2.5", "1", "2"], ["2.50", "2"], [1, 0, 1]),
         (["3", "5"], ["-3", "5"], [2, 1]),
-    ],
-)
-def test_marks_are_due_where_the_operands_stand_and_ignored_where_one_may_be_another_number(numbers, operands, due):
-    assert pointing(numbers, "sum")._due_marks(targets("sum", operands)).tolist() == [[due]]
+    ):
+        assert pointing(numbers, "sum")._due_marks(targets("sum", operands)).tolist() == [[due]]
 
 
 def test_the_loss_of_a_set_is_that_of_its_marks_and_of_its_ends_and_of_a_single_number_that_of_the_first_pointer():

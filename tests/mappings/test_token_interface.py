@@ -3,8 +3,6 @@
 What both interfaces promise (caches, beams, gradients, ground truth) is in `test_generation.py` and `test_layer.py`.
 """
 
-from typing import NamedTuple
-
 import pytest
 import torch
 from checks import (
@@ -21,7 +19,7 @@ from checks import (
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED
-from tiny_vocabulary import TABLE, decode, encode
+from tiny_vocabulary import TABLE, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
@@ -50,10 +48,6 @@ def pointing(operator=None, minus=None, **fields):
 
 def reader_of(model):
     return igc_layers(model)[0].igc_input_mapping["default"]
-
-
-def writer_of(model):
-    return igc_layers(model)[0].igc_output_mapping["default"]
 
 
 def batch_of(*rows):
@@ -85,9 +79,6 @@ def results(step):
     return numbers(step.result.digits, step.result.sign)
 
 
-# ------------------------------------------------------------------------------------------ exactness
-
-
 def test_equal_operands_are_two_numbers_of_the_text_and_one_number_is_never_both():
     step = step_of(pointing("+", 0), "5 + 5 =", "007 + 0 =", "5 =", "5 + 5% =", "1 =")
     assert results(step) == [10, 7, None, None, None]
@@ -104,28 +95,6 @@ def test_neither_the_value_nor_the_length_of_a_number_changes_what_is_pointed_at
     close(short.operator, long.operator)
 
 
-def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch):
-    """Of 16 rows that generate, one may be at an anchor: the 15 others were read at full length."""
-    model = pointing("+", 0)
-    reader, batch = reader_of(model), batch_of(*["1 " * 60 + "3 + 4"] * 16)
-    tokens, point = [], reader._point
-
-    def counted(kept, places):
-        tokens.append(places.positions.numel())
-        return point(kept, places)
-
-    monkeypatch.setattr(reader, "_point", counted)
-    width = batch["input_ids"].shape[1]
-    ends = torch.tensor([[width - 1 if row == 5 else -1] for row in range(16)])
-    with torch.no_grad():
-        step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
-        assert sum(tokens) < width + 16 * 2
-        alone = steps_of(model, batch["input_ids"][:1], ends[5:6], attention_mask=batch["attention_mask"][:1])
-    assert operands(step)[5] == operands(alone)[0] is not None
-    close(step.reading.operator[5], alone.reading.operator[0])
-
-
-# ------------------------------------------------------------------------------------------ causality
 @pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
 def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
     model, prompt = pointing("+", 0), encode("12 + 5")
@@ -153,7 +122,6 @@ def by_pieces(model, ids, sizes, anchors):
     return torch.cat(logits, 1)
 
 
-# ------------------------------------------------------------------------------------------ silence
 SILENT = {
     "+": [" what is plus =", " what is 12 plus =", *(f"12{more} + 3 =" for more in ("%", "th", ":30", ",34"))],
     "*": ["123456789012 * 123 ="],  # too long a result
@@ -177,25 +145,6 @@ def test_rows_without_an_answer_are_bit_for_bit_the_base_models_beside_rows_with
         same_bits(out.stacked[silent], generated(model, **batch).stacked[silent])
 
 
-# ------------------------------------------------------------------------------------------ writing
-class Told(NamedTuple):
-    """What continues a result at each position, [1, L] each."""
-
-    token: torch.Tensor
-    state: torch.Tensor
-    active: torch.Tensor
-
-
-def answered(model, text="34 * 12 =408. = 40 -408 4080"):
-    """Ids [1, L] of a text, its anchor, and what continues the result of 34 x 12 in it."""
-    ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
-    progress = Progress(Style(TABLE), Written("408", 3, negative=False), at)
-    found = [None] * at + progress.after(ids[0, at:].tolist())[1]
-    told = [(0, 0, 0) if one is None else (one.token, int(one.state), 1) for one in found]
-    token, state, active = torch.tensor([told]).unbind(-1)
-    return ids, torch.tensor([[at]]), Told(token, state, active.bool())
-
-
 @pytest.mark.parametrize(
     ("text", "states"),
     [
@@ -205,16 +154,17 @@ def answered(model, text="34 * 12 =408. = 40 -408 4080"):
 )
 def test_only_positions_that_continue_the_result_are_written(text, states):
     model = pointing("*", 0)
-    ids, at, more = answered(model, text)
+    ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
     with torch.no_grad():
-        got = layer_output(model, ids, igc_anchors=at)
+        got = layer_output(model, ids, igc_anchors=torch.tensor([[at]]))
         with model.disable_adapter():
             base = layer_output(model, ids)
     changed = (got != base).any(-1)
-    assert torch.equal(changed, more.active)
-    assert set(more.state[more.active].tolist()) == states
+    told = Progress(Style(TABLE), Written("408", 3, negative=False), at).after(ids[0, at:].tolist())[1]
+    assert changed[0].tolist() == [False] * at + [one is not None for one in told]
+    assert {one.state for one in told if one is not None} == states
     same_bits(got[~changed], base[~changed])
-    assert 0 < int(changed[0, at[0, 0] :].sum()) < ids.shape[1] - int(at)
+    assert None in told
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -234,37 +184,10 @@ def test_embeddings_of_another_adapter_are_what_is_written_and_learn_nothing_fro
 def test_embeddings_narrower_than_the_hidden_states_are_written_too():
     model = adapted("opt", interface="tokens", overrides={"word_embed_proj_dim": 16})
     text, at = encode("(12 + 5) =")[None], torch.tensor([[5]])
-    assert writer_of(model).end.shape == (2, 16)
+    assert igc_layers(model)[0].igc_output_mapping["default"].end.shape == (2, 16)
     got = by_pieces(model, text, [text.shape[1]], at)
     with model.disable_adapter():
         assert (got - scored(model, text, None)).abs().max() > 0.01
     batch = batch_of("(12 + 5) =", "? 7 and 1 =")
     cached, uncached = (generated(model, **batch, use_cache=use).stacked for use in (True, False))
     close(cached, uncached)
-
-
-def test_a_result_is_spelled_by_a_model_that_follows_what_is_written():
-    """A writer that copies, and a base that says what stands in its last state: the whole answer comes out."""
-    model = pointing("*", 0, layer=2)
-    base, writer = model.base_model.model, writer_of(model)
-    prompts, answers = ["34 * 12 =", "(345 * 12) =", "678 * 7 ="], ["408", "4140", "4746"]
-    with torch.no_grad():
-        vectors = torch.linalg.qr(torch.randn(128, 128, generator=torch.Generator().manual_seed(0)))[0][:, :32]
-        base.get_input_embeddings().weight.copy_(vectors)
-        base.lm_head.weight.copy_(torch.nn.functional.normalize(vectors, dim=-1))
-        copy_exactly(writer)
-    out = generated(model, **batch_of(*prompts), new=4)
-    for row, answer in zip(out.sequences[:, -4:], answers, strict=True):
-        assert decode(row[: len(encode(answer))]) == answer
-
-
-def copy_exactly(writer):
-    """Makes an update of a hundred times the token's embedding, the gate open."""
-    size = writer.write_down.weight.shape[0]
-    for parameter in (writer.write_up.weight, writer.write_up.bias, writer.write_down.weight, writer.write_down.bias):
-        parameter.zero_()
-    eye = torch.eye(size)
-    writer.write_up.weight.copy_(torch.cat([eye, -eye]))  # gelu(x) - gelu(-x) = x
-    writer.write_down.weight.copy_(100 * torch.cat([eye, -eye], 1))
-    writer.gate_down.weight.zero_()
-    writer.gate_down.bias.fill_(10)

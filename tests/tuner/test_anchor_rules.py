@@ -45,9 +45,6 @@ def anchors(tokenizer, rule, text):
     return found
 
 
-# ------------------------------------------------------------------------------------------------ texts
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_with_the_text_ends_in_it_or_is_told_as_hidden(name):
     tokenizer = made(name)[0]
@@ -111,15 +108,12 @@ def test_special_tokens_are_no_text():
     assert rule.hidden == {added[1]: "<==>"}
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n", "#", "a#", "=#"])
-def test_a_text_that_is_empty_or_that_no_tokens_end_in_is_refused(text):
-    message = f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `anchors="
-    message = message if text.strip() else f"The anchor rule {text!r} is empty. Pass a text that a result follows"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        text_rule(made("python")[0], text)
-
-
-# ------------------------------------------------------------------------------------------------ assistant header
+def test_a_text_that_is_empty_or_that_no_tokens_end_in_is_refused():
+    for text in ("", " ", "\n", "#", "a#", "=#"):
+        message = f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `anchors="
+        message = message if text.strip() else f"The anchor rule {text!r} is empty. Pass a text that a result follows"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            text_rule(made("python")[0], text)
 
 
 def test_a_header_of_several_tokens_is_taken_whole():

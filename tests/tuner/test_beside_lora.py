@@ -27,17 +27,16 @@ TARGETS = [
 ]
 
 
-def around(base, configs):
+def around(base, configs, order=None):
     """`base` with adapters by name, the first inside."""
-    for name, config in configs.items():
-        base = get_peft_model(base, config, adapter_name=name)
+    for name in order or configs:
+        base = get_peft_model(base, configs[name], adapter_name=name)
     return base
 
 
 def nested(base, order, target="all-linear"):
     """`base` with a calculator "math" and a LoRA "style", the first of `order` inside."""
-    configs = {"math": small_config(), "style": lora(target_modules=target)}
-    return around(base, {name: configs[name] for name in order})
+    return around(base, {"math": small_config(), "style": lora(target_modules=target)}, order)
 
 
 def switch(model, name, enabled):
@@ -107,10 +106,9 @@ def test_a_lora_around_a_calculator_is_merged_and_the_calculator_stays(tmp_path)
     inner = get_peft_model(tiny_model("llama"), small_config(), adapter_name="math")
     model = get_peft_model(inner, lora(), adapter_name="style")
     expected = logits(model)
-    model.merge_adapter()
-    torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
-    model.unmerge_adapter()
-    torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
+    for change in (model.merge_adapter, model.unmerge_adapter):
+        change()
+        torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
     base = model.merge_and_unload()
     assert not any("lora" in name for name, _ in base.named_modules())
     assert list(inner.peft_config) == ["math"]
@@ -165,7 +163,6 @@ def test_deleting_a_lora_through_the_calculators_model_raises():
     assert "style" in model.peft_config
 
 
-# ------------------------------------------------------------------------------------------ saved whole or not at all
 @pytest.mark.parametrize("name", ["layers", "1", "q_proj", "weight"])
 def test_a_calculator_named_like_a_part_of_other_weights_is_refused(name):
     base = tiny_model("llama")
@@ -189,8 +186,7 @@ def test_an_adapter_with_weights_named_like_a_calculator_is_refused():
 @pytest.mark.parametrize("name", ["layers", "igc", "encoder"])
 def test_a_calculator_next_to_an_adapter_named_like_a_part_of_its_path_is_not_saved_in_part(name, order, tmp_path):
     configs = {"math": small_config(), name: lora()}
-    names = [*configs] if order == "calculator first" else [*configs][::-1]
-    model = around(tiny_model("llama"), {one: configs[one] for one in names})
+    model = around(tiny_model("llama"), configs, [*configs][:: 1 if order == "calculator first" else -1])
     with pytest.raises(ValueError, match="weights of the calculator 'math' are missing.*rename adapters that are"):
         model.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("math/*.safetensors"))

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 import torch
@@ -37,15 +38,59 @@ def inner(model):
     return model.base_model.model
 
 
-# ------------------------------------------------------------------------------------------ refusals
-@pytest.mark.parametrize("missing", [name for name in TARGETS if name != "igc_result_scale"])
-def test_targets_come_together(model, missing):
+def test_targets_come_together_in_the_shapes_of_the_adapter_and_its_anchors(model):
     given = targets(("+", "1", "2"), None)
-    del given[missing]
-    with pytest.raises(ValueError, match=f"`{missing}` is missing next to `igc_"):
+    for missing in TARGETS:
+        if missing != "igc_result_scale":
+            for more in ({name: t for name, t in given.items() if name != missing}, {**given, missing: None}):
+                with pytest.raises(ValueError, match=f"`{missing}` is missing next to `igc_"):
+                    model(input_ids=IDS, **more)
+    for name, shape, wanted in (
+        ("igc_operands", (2, 1, 2, 4), (2, 1, 2, 5)),
+        ("igc_operands", (2, 1, 5), (2, 1, 2, 5)),
+        ("igc_signs", (2, 1), (2, 1, 2)),
+        ("igc_result", (2, 1, 1), (2, 1, 4)),
+        ("igc_result_sign", (2,), (2, 1)),
+        ("igc_result_status", (1, 1), (2, 1)),
+    ):
+        message = rf"`{name}` has shape {re.escape(str(shape))}, but this adapter needs .*{re.escape(str(wanted))}"
+        with pytest.raises(ValueError, match=message):
+            model(input_ids=IDS, **given | {name: torch.zeros(shape, dtype=torch.int64)})
+    given = targets([("+", "1", "2"), None], [None, None])
+    message = r"`igc_operator` has shape \(2, 2\), but this pass has anchors of shape \(2, 1\)"
+    with pytest.raises(ValueError, match=message):
         model(input_ids=IDS, **given)
-    with pytest.raises(ValueError, match=f"`{missing}` is missing next to `igc_"):
-        model(input_ids=IDS, **given, **{missing: None})
+    model(input_ids=IDS, igc_anchors=torch.tensor([[1, 5], [-1, -1]]), **given)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, **more: model(input_ids=IDS, **more),
+        lambda model, **more: model(inputs_embeds=torch.zeros(2, 6, 32), **more),
+        lambda model, **more: generated(model, input_ids=IDS, **more),
+    ],
+)
+def test_anchors_that_are_no_positions_of_the_text_are_refused_in_forward_and_generate(model, call):
+    mask = torch.tensor([[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
+    for given, message in (
+        ([2, 2], r"torch.int64 of shape \(2,\), but the input has 2 rows"),
+        ([[2]], r"torch.int64 of shape \(1, 1\), but the input has 2 rows"),
+        ([[2.0], [2.0]], "torch.float32 of shape"),
+        ([[2], [6]], r"has the position 6, but the input has 6 tokens \(0..5\)"),
+        ([[2], [-2]], "has the position -2, but the input has 6 tokens"),
+        ([[0], [0]], "has a position on padding"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(model, igc_anchors=torch.tensor(given), attention_mask=mask)
+
+
+def test_anchors_are_checked_against_the_end_of_a_mask_that_covers_a_cached_text(model):
+    cache = model(input_ids=IDS[:, :4]).past_key_values
+    given = {"input_ids": IDS[:, 4:], "attention_mask": torch.tensor([[1, 1, 1, 1, 0, 1], [0, 1, 1, 1, 1, 1]])}
+    with pytest.raises(ValueError, match="has a position on padding"):
+        model(**given, past_key_values=cache, igc_anchors=torch.tensor([[0], [0]]))
+    model(**given, past_key_values=cache, igc_anchors=torch.tensor([[1], [0]]))
 
 
 def test_unknown_arguments_are_refused(model):
@@ -66,57 +111,6 @@ def test_targets_need_a_dictionary_to_go_into(model, monkeypatch):
         model(input_ids=IDS, **given)
 
 
-def test_targets_and_anchors_must_have_one_shape(model):
-    given = targets([("+", "1", "2"), None], [None, None])
-    message = r"`igc_operator` has shape \(2, 2\), but this pass has anchors of shape \(2, 1\)"
-    with pytest.raises(ValueError, match=message):
-        model(input_ids=IDS, **given)
-    model(input_ids=IDS, igc_anchors=torch.tensor([[1, 5], [-1, -1]]), **given)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "wanted"),
-    [
-        ("igc_operands", (2, 1, 2, 4), (2, 1, 2, 5)),
-        ("igc_operands", (2, 1, 5), (2, 1, 2, 5)),
-        ("igc_signs", (2, 1), (2, 1, 2)),
-        ("igc_result", (2, 1, 1), (2, 1, 4)),
-        ("igc_result_sign", (2,), (2, 1)),
-        ("igc_result_status", (1, 1), (2, 1)),
-    ],
-)
-def test_targets_for_another_adapter_are_refused(model, name, shape, wanted):
-    given = {**targets(("+", "1", "2"), None), name: torch.zeros(shape, dtype=torch.int64)}
-    with pytest.raises(ValueError, match=f"`{name}` has shape .*{shape[-1]},?\\), but this adapter needs") as error:
-        model(input_ids=IDS, **given)
-    assert str(tuple(wanted)) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda model, **more: model(input_ids=IDS, **more),
-        lambda model, **more: model(inputs_embeds=torch.zeros(2, 6, 32), **more),
-        lambda model, **more: generated(model, input_ids=IDS, **more),
-    ],
-)
-def test_anchors_are_checked_in_forward_and_generate(model, call):
-    with pytest.raises(ValueError, match="has the position 6, but the input has 6 tokens"):
-        call(model, igc_anchors=torch.tensor([[2], [6]]))
-    mask = torch.tensor([[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
-    with pytest.raises(ValueError, match="has a position on padding"):
-        call(model, igc_anchors=torch.tensor([[0], [0]]), attention_mask=mask)
-
-
-# ------------------------------------------------------------------------------------------ the stack
-def test_an_error_in_the_forward_pass_leaves_no_call_behind(model):
-    with pytest.raises(IndexError):
-        model(input_ids=torch.tensor([[10**6]]))
-    with pytest.raises(IndexError):
-        model.generate(input_ids=torch.tensor([[10**6]]), max_new_tokens=1)
-    torch.testing.assert_close(scored(model, IDS, None), scored(model, IDS, torch.tensor([[5], [5]])))
-
-
 def test_a_refused_call_within_a_call_leaves_the_outer_one_alone(model):
     before = scored(model, IDS, None)
     refused = []
@@ -134,7 +128,6 @@ def test_a_refused_call_within_a_call_leaves_the_outer_one_alone(model):
     assert torch.equal(before, after)
 
 
-# ------------------------------------------------------------------------------------------ copies
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_a_copy_of_the_model_works_and_is_independent(how):
     model = adapted("llama")
@@ -194,29 +187,14 @@ def test_positions_that_stand_still_or_restart_in_one_row_are_refused():
     # left padding restarts nothing: the mask says what the positions mean
     mask = torch.tensor([[0, 0, 1, 1, 1, 1]] * 2)
     model(input_ids=IDS, position_ids=torch.tensor([[1, 1, 0, 1, 2, 3]] * 2), attention_mask=mask, labels=IDS)
-
-
-def test_positions_without_a_dimension_of_rows_pass():
-    model = get_peft_model(tiny_model("gpt2"), small_config())
-    positions = torch.arange(IDS.shape[1])
-    assert torch.equal(model(input_ids=IDS, position_ids=positions).logits, model(input_ids=IDS).logits)
-
-
-# ------------------------------------------------------------------------------------------ fields of outputs
-NAMES = ["igc_loss", "igc_count", "igc_correct", "igc_gate"]
-
-
-def fields(requires_grad=False):
-    loss = torch.tensor(6.0, requires_grad=requires_grad)
-    return Fields(loss, torch.tensor(3.0), torch.tensor(2.0), torch.tensor(0.5))
-
-
-def output():
-    return CausalLMOutputWithPast(loss=torch.tensor(1.0), logits=torch.zeros(1, 2, 3))
+    # without a dimension of rows, as some architectures take them
+    get_peft_model(tiny_model("gpt2"), small_config())(input_ids=IDS, position_ids=rising)
 
 
 def test_distributed_wrappers_rebuild_the_output_with_its_fields_and_their_gradients():
-    out = with_fields(output(), fields(requires_grad=True), add_to_loss=False)
+    plain = CausalLMOutputWithPast(loss=torch.tensor(1.0), logits=torch.zeros(1, 2, 3))
+    values = torch.tensor(6.0, requires_grad=True), torch.tensor(3.0), torch.tensor(2.0), torch.tensor(0.5)
+    out = with_fields(plain, Fields(*values), add_to_loss=False)
     for again in (
         pytree.tree_map(lambda x: x * 1, out),  # as DDP does
         recursively_apply(lambda x: x * 1, out),  # as accelerate does to gather
@@ -228,24 +206,17 @@ def test_distributed_wrappers_rebuild_the_output_with_its_fields_and_their_gradi
         torch.autograd.grad(again.igc_loss, out.igc_loss)
 
 
-def test_the_output_has_the_fields_only_when_targets_were_given():
-    model = adapted("llama")
-    ids = texts(2, 6)
-    plain = model(input_ids=ids, labels=ids)
-    assert type(plain) is CausalLMOutputWithPast
-    given = targets(("+", "1", "2"), None)
-    anchored = torch.tensor([[5], [5]])
-    out = model(input_ids=ids, labels=ids, igc_anchors=anchored, **given)
-    apart = model(input_ids=ids, labels=ids, igc_anchors=anchored, igc_add_loss=False, **given)
+def test_the_output_has_the_fields_whenever_targets_were_given_and_only_then(model):
+    given = {"input_ids": IDS, "labels": IDS}
+    assert type(model(**given)) is CausalLMOutputWithPast
+    given |= targets(("+", "1", "2"), None)
+    anchored = {**given, "igc_anchors": torch.tensor([[5], [5]])}
+    out, apart = model(**anchored), model(**anchored, igc_add_loss=False)
     assert out.igc_count == 1
     assert 0 < out.igc_gate < 1
     torch.testing.assert_close(out.loss, apart.loss + out.igc_loss)
-    assert list(out.keys())[-4:] == NAMES
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_the_fields_are_there_when_no_anchor_is(training):
-    model = adapted("llama", anchors={"turns": [[100, 101]]}).train(training)
-    out = model(input_ids=texts(2, 6), labels=texts(2, 6), **targets(("+", "1", "2"), None))
-    assert (out.igc_loss, out.igc_count, out.igc_correct, out.igc_gate) == (0, 0, 0, 0)
-    assert out.igc_loss.requires_grad
+    assert list(out.keys())[-4:] == ["igc_loss", "igc_count", "igc_correct", "igc_gate"]
+    for training in (True, False):
+        without = adapted("llama", anchors={"turns": [[100, 101]]}).train(training)(**given)  # no anchor is found
+        assert (without.igc_loss, without.igc_count, without.igc_correct, without.igc_gate) == (0, 0, 0, 0)
+        assert without.igc_loss.requires_grad

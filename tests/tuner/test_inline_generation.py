@@ -4,7 +4,6 @@ The yardstick is one uncached pass over each final text alone, without padding, 
 logits within 1e-4 in float32, steps exactly equal. Texts follow a script that is the same in all modes: at some steps
 the next token is a number, a sign or an anchor, which one depends on the row; at the others the model chooses.
 Llama has every mode with every rule, each further architecture a random walk through them; `make test-all` has all.
-Try it: `pytest tests/tuner/test_inline_generation.py`
 """
 
 import copy
@@ -42,6 +41,7 @@ from peft_igc.tuner.steps import Step
 
 INTERFACES = ["hidden", "tokens"]
 FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
+FURTHER += ["gptj", "bloom", "phi3", "llama-read-from"]
 WINDOW = {"sliding_window": 6}
 TIE = 1e-3  # ten times what another order of sums may move
 
@@ -77,9 +77,10 @@ class Script(LogitsProcessor):
 @functools.cache
 def made(arch, interface, anchor="tokens"):
     """A telling model with a rule of each kind."""
-    arch, _, window = arch.partition("-")
+    arch, _, variant = arch.partition("-")
     rules = {"anchors": ANCHORS[anchor] | {"inline": INLINE}, "result_digits": 8}
-    return adapted(arch, overrides=WINDOW if window else None, interface=interface, **rules)
+    rules |= {"read_from": [0, 1]} if variant == "read-from" else {}
+    return adapted(arch, overrides=WINDOW if variant == "window" else None, interface=interface, **rules)
 
 
 def written(model, rows=None, new=NEW, **options):

@@ -10,7 +10,6 @@ from checks import (
     generated,
     igc_layers,
     layer_output,
-    left_padded,
     positions_of,
     same_bits,
     scored,
@@ -20,7 +19,6 @@ from checks import (
     telling,
     telling_texts,
     texts,
-    watching,
 )
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
@@ -28,7 +26,6 @@ from tiny_vocabulary import encode
 from transformers import DynamicCache
 
 from peft_igc.tuner import layer, passes
-from peft_igc.tuner.steps import Step, Writing
 
 
 @pytest.fixture(scope="module", params=["hidden", "tokens"])
@@ -42,7 +39,6 @@ def llama(interface):
     return model, telling_texts(model, [9, 9, 9])
 
 
-# ------------------------------------------------------------------------------------------ silence
 class Overwrite:
     """A hook on the decoder layer that changes its output before the calculator sees it."""
 
@@ -74,7 +70,6 @@ def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 
 
-# ------------------------------------------------------------------------------------------ ground truth
 def truth(llama):
     """A batch whose targets have results other than the model reads."""
     model, rows = llama
@@ -122,7 +117,6 @@ def test_training_is_silent_where_the_truth_has_no_number(llama):
             same_bits(got, model(input_ids=ids).logits)
 
 
-# ------------------------------------------------------------------------------------------ anchors and steps
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
 def test_each_position_is_governed_by_the_latest_anchor_at_or_before_it(arch):
     model = adapted(arch)
@@ -148,21 +142,6 @@ def test_padding_between_an_anchor_and_its_answer_does_not_count(llama):
     close(got[:, mask[0].bool()], scored(model, text[None], at))
 
 
-def test_labels_put_an_anchor_before_each_labelled_stretch_and_none_where_there_is_none(llama):
-    model, rows = llama
-    ids = torch.stack([*rows, rows[0]])
-    labels = ids.clone()
-    labels[0, :3] = labels[0, 5:7] = labels[1, :6] = -100  # two stretches, one
-    labels[3] = -100  # row 2 is all labelled, row 3 has no label
-    step = steps_of(model, ids, None, labels=labels)
-    assert step.anchors.tolist() == [[2, 6], [5, -1], [-1, -1], [-1, -1]]
-    got = scored(model, ids, None, labels=labels)
-    same_bits(got, scored(model, ids, step.anchors))
-    with model.disable_adapter():
-        same_bits(got[2:], scored(model, ids, None)[2:])
-
-
-# ------------------------------------------------------------------------------------------ gradients
 def gradients(model):
     return {name: p.grad for name, p in model.named_parameters() if ".igc_" in name}
 
@@ -229,7 +208,6 @@ def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
     assert any(grad is not None and grad.any() for grad in written)
 
 
-# ------------------------------------------------------------------------------------------ the decoder layer
 @pytest.mark.parametrize("recorded_before", [False, True])
 def test_recorded_hidden_states_contain_the_update(recorded_before):
     base, ids = tiny_model("llama"), texts(3, 9)
@@ -246,16 +224,6 @@ def test_recorded_hidden_states_contain_the_update(recorded_before):
     same_bits(got[2], layer_output(model, ids).detach())
 
 
-@pytest.mark.parametrize("arch", ["gptj", "bloom", "phi3"])
-def test_decoder_layers_that_return_tuples_work_too(arch, interface):
-    model = adapted(arch, interface=interface)
-    rows = telling_texts(model, [7, 5])
-    out = generated(model, **left_padded(rows))
-    for i, row in enumerate(rows):
-        text = torch.cat([row, out.sequences[i, -5:]])[None]
-        close(scored(model, text, torch.tensor([[len(row) - 1]]))[0, len(row) - 1 : -1], out.stacked[i])
-
-
 def test_running_the_backbone_alone_is_said_aloud(llama, caplog):
     model, rows = llama
     with caplog.at_level(logging.WARNING, logger="peft_igc.tuner.layer"), torch.no_grad():
@@ -263,7 +231,6 @@ def test_running_the_backbone_alone_is_said_aloud(llama, caplog):
     assert "was called outside of `LlamaForCausalLM`, so the calculator is off for this pass" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ speed
 def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a_result_is_open(llama, monkeypatch):
     """In the hidden interface never: only the token interface has to know the new token."""
     model, rows = llama
@@ -299,17 +266,6 @@ def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a
         generated(model, input_ids=out.sequences, past_key_values=out.past_key_values)
     assert len(looks) == 9
     assert any(looks) == (config.interface == "tokens")
-
-
-def test_a_step_runs_once_and_decoding_only_writes(llama, interface):
-    model, rows = llama
-    with watching() as seen:
-        generated(model, input_ids=rows[0][None])
-    assert [type(s) for s in seen] == [Step] + [Writing] * 5
-    assert [s.start for s in seen if isinstance(s, Writing)] == [0, 9, 10, 11, 12]
-    written = [bool(s.active[:, -1].all()) for s in seen if isinstance(s, Writing)]
-    # the token interface is silent inside a number that is not the result
-    assert all(written) if interface == "hidden" else written[0]
 
 
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23

@@ -44,16 +44,11 @@ def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
     assert torch.equal(logits(model), expected)
 
 
-def test_a_weighted_combination_is_refused():
+def test_combinations_with_weights_and_different_adapters_for_the_rows_of_a_batch_are_refused():
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
     model.add_adapter("b", small_config())
     with pytest.raises(ValueError, match="cannot be combined with weights.*Train one adapter on both data sets"):
         model.add_weighted_adapter(["a", "b"], [0.5, 0.5], "c")
-
-
-def test_different_adapters_for_the_rows_of_a_batch_are_refused():
-    model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
-    model.add_adapter("b", small_config())
     message = r"IGC does not support `adapter_names`.*one batch per adapter with `set_adapter\(name\)`"
     with pytest.raises(ValueError, match=message):
         model(input_ids=IDS, adapter_names=["a", "b"])
@@ -62,20 +57,15 @@ def test_different_adapters_for_the_rows_of_a_batch_are_refused():
     assert logits(model).isfinite().all()
 
 
-@pytest.mark.parametrize("layer", [LAYERS, 40])
-def test_a_layer_out_of_range_is_refused_and_the_base_stays_as_it_was(layer):
+def test_a_layer_out_of_range_is_refused_and_the_model_stays_as_it_was():
     base = tiny_model("llama")
     before = traces(base)
-    with pytest.raises(
-        ValueError,
-        match=rf"`layer={layer}` is out of range: the model has 3 decoder layers \(0\.\.2\). Set `IGCConfig",
-    ):
-        get_peft_model(base, small_config(layer=layer))
+    for layer in (LAYERS, 40):
+        message = rf"`layer={layer}` is out of range: the model has 3 decoder layers \(0\.\.2\). Set `IGCConfig"
+        with pytest.raises(ValueError, match=message):
+            get_peft_model(base, small_config(layer=layer))
     assert traces(base) == before
-
-
-def test_adding_an_adapter_out_of_range_leaves_the_model_as_it_was():
-    model = get_peft_model(tiny_model("llama"), small_config())
+    model = get_peft_model(base, small_config())
     expected = logits(model)
     with pytest.raises(ValueError, match="`layer=7` is out of range"):
         model.add_adapter("b", small_config(layer=7))
@@ -122,7 +112,6 @@ def test_a_calculator_around_a_calculator_is_refused(folder):
     assert logits(model).isfinite().all()
 
 
-# ------------------------------------------------------------------------------------------------ bad files
 def edited(folder, **changes):
     """Changes fields of a saved config."""
     path = Path(folder) / "adapter_config.json"

@@ -5,52 +5,42 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from checks import adapted, generated, texts
-from checks import targets as operands
+from checks import adapted, generated, logits, targets, texts
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED
+from tiny_training import NESTED, igc_model
 from torch import nn
 
-from peft_igc.data.columns import check_columns, encode_steps
-from peft_igc.text.values import Limits
 from peft_igc.tuner.call import ReadingDone, reading_alone
 
 
-IDS = torch.tensor([[5, 6, 7, 8, 9, 10]])
-INPUTS = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS), "labels": IDS}
-
-
-def calculator(**fields):
-    return get_peft_model(tiny_model("llama"), small_config(init_weights=True, **fields)).train()
-
-
-def targets():
-    step = check_columns({"igc_operator": "none"}, Limits(4, 4))
-    return encode_steps([step], num_digits=4, result_digits=4, operations=("+", "-", "*", "/")) | {
-        "igc_anchors": torch.tensor([[2]])
-    }
+ROWS = texts(2, 6)
+PROMPT = {"input_ids": ROWS, "attention_mask": torch.ones_like(ROWS)}
+TARGETS = targets("none", None) | {"igc_anchors": torch.tensor([[2], [2]])}
 
 
 def passes(model, n, more=None):
     for _ in range(n):
-        model(**INPUTS, **(more or {})).loss.backward()
+        model(**PROMPT, labels=ROWS, **(more or {})).loss.backward()
 
 
 def said(caplog):
     return [record.getMessage() for record in caplog.records if "notices" in record.name]
 
 
-def test_a_training_without_targets_is_said_once(caplog):
-    model = calculator()
+def test_a_training_without_targets_is_said_once_and_not_after_a_batch_that_had_some(caplog):
+    model = igc_model().train()
+    passes(model, 1, TARGETS)
     passes(model, 3)
+    assert said(caplog) == []
+    passes(igc_model().train(), 3)
     (message,) = said(caplog)
     assert "The reading of the calculator 'default' is trained and a training pass got no targets" in message
     assert "`remove_unused_columns=False`" in message
 
 
 def test_each_adapter_has_its_own_warning_and_a_new_one_of_the_same_name_another(caplog):
-    model = calculator()
+    model = igc_model().train()
     model.add_adapter("second", small_config(init_weights=True))
     passes(model, 1)
     model.set_adapter("second")
@@ -64,31 +54,20 @@ def test_each_adapter_has_its_own_warning_and_a_new_one_of_the_same_name_another
     assert len(said(caplog)) == 3
 
 
-def test_one_batch_with_targets_ends_the_watch(caplog):
-    model = calculator()
-    passes(model, 1, targets())
-    passes(model, 3)
-    assert said(caplog) == []
-
-
 def test_passes_that_train_nothing_do_not_count(caplog):
-    model = calculator()
+    model = igc_model().train()
     with torch.no_grad():
-        for _ in range(2):
-            model(**INPUTS)
-    model.eval()
-    passes(model, 2)
-    model.train()
-    model.set_adapter("default")
-    with model.disable_adapter(), torch.no_grad():
-        model(**INPUTS)
+        model(**PROMPT)
+        with model.disable_adapter():
+            model(**PROMPT)
+    passes(model.eval(), 2)
     assert said(caplog) == []
 
 
 @pytest.mark.filterwarnings(*NESTED)
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_lora_that_is_trained_with_a_frozen_calculator_is_left_alone(caplog, frozen):
-    model = calculator()
+    model = igc_model()
     if frozen:
         model.requires_grad_(False)
     model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]), adapter_name="style").train()
@@ -98,23 +77,18 @@ def test_a_lora_that_is_trained_with_a_frozen_calculator_is_left_alone(caplog, f
     assert len(said(caplog)) == (0 if frozen else 1)
 
 
-@pytest.mark.parametrize("more", [None, targets()])
-def test_an_adapter_that_was_loaded_for_inference_is_said_once(tmp_path, caplog, more):
-    calculator().save_pretrained(tmp_path)
-    model = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).train()
-    model.enable_input_require_grads()  # as with gradient checkpointing: the backward pass has something to do
-    passes(model, 3, more)
-    (message,) = said(caplog)
-    assert "no parameter of the model is trained" in message
-    assert "`is_trainable=True`" in message
-    caplog.clear()
-    passes(PeftModel.from_pretrained(tiny_model("llama"), tmp_path, is_trainable=True).train(), 1, targets())
+def test_an_adapter_that_was_loaded_for_inference_is_said_once(tmp_path, caplog):
+    igc_model().save_pretrained(tmp_path)
+    for more in (None, TARGETS):
+        model = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).train()
+        model.enable_input_require_grads()  # as with gradient checkpointing: the backward pass has something to do
+        passes(model, 3, more)
+        (message,) = said(caplog)
+        assert "no parameter of the model is trained" in message
+        assert "`is_trainable=True`" in message
+        caplog.clear()
+    passes(PeftModel.from_pretrained(tiny_model("llama"), tmp_path, is_trainable=True).train(), 1, TARGETS)
     assert said(caplog) == []
-
-
-# ------------------------------------------------------------------------------------------ hooks that do not run
-ROWS = texts(2, 6)
-PROMPT = {"input_ids": ROWS, "attention_mask": torch.ones_like(ROWS)}
 
 
 class Wrapper(nn.Module):
@@ -136,11 +110,6 @@ def wrapped(index, **fields):
     return model
 
 
-def logits(model):
-    with torch.no_grad():
-        return model(input_ids=ROWS).logits
-
-
 CASES = {
     "the layer that is written": (1, {"interface": "tokens"}),
     "the first layer, which is written": (0, {"interface": "hidden", "layer": 0}),
@@ -155,23 +124,14 @@ def test_a_layer_whose_forward_is_called_alone_is_named_once_with_the_cure(case)
     model = wrapped(index, **fields)
     message = rf"decoder layer {index} .*so the calculator is off.*Call the layer itself, `layer\(...\)`"
     with pytest.warns(UserWarning, match=message) as seen:
-        off = logits(model)
+        off = logits(model, ROWS)
     with silence():
-        logits(model)
+        logits(model, ROWS)
         generated(model, **PROMPT)
     assert len(seen) == 1
-    assert torch.equal(off, logits(tiny_model("llama")))
-
-
-def test_targets_are_refused_where_the_calculator_is_off():
-    with pytest.raises(ValueError, match=r"decoder layer 1 .*so the targets train nothing"):
-        wrapped(1, interface="hidden")(input_ids=ROWS, **operands(("+", "1", "2"), None))
-
-
-@pytest.fixture
-def silent():
-    with silence():
-        yield
+    assert torch.equal(off, logits(tiny_model("llama"), ROWS))
+    with pytest.raises(ValueError, match=rf"decoder layer {index} .*so the targets train nothing"):
+        wrapped(index, **fields)(input_ids=ROWS, **targets(("+", "1", "2"), None))
 
 
 @contextmanager
@@ -186,38 +146,30 @@ def silence():
         yield
 
 
-@pytest.mark.usefixtures("silent")
 def test_passes_without_the_layer_that_are_meant_are_silent():
-    model = wrapped(1, interface="hidden")
-    with model.disable_adapter():
-        logits(model)
     model = adapted("llama", layer=2)
-    base = model.base_model.model
-    with reading_alone(), pytest.raises(ReadingDone):
-        model(input_ids=ROWS, **operands(("+", "1", "2"), None))
-    base.config.num_hidden_layers = 1  # as assisted decoding with `assistant_early_exit` does in transformers 5.23
-    logits(model)
-
-
-@pytest.mark.usefixtures("silent")
-def test_drafts_that_leave_early_are_silent():
-    model = adapted("llama", layer=2)
-    expected = generated(model, **PROMPT, new=4).sequences
     row = {name: value[:1] for name, value in PROMPT.items()}
-    out = model.generate(**row, assistant_early_exit=1, do_sample=False, max_new_tokens=4, pad_token_id=0)
-    assert torch.equal(out, expected[:1])
+    expected = generated(model, **row, new=4).sequences
+    with silence():
+        with reading_alone(), pytest.raises(ReadingDone):
+            model(input_ids=ROWS, **targets(("+", "1", "2"), None))
+        drafted = model.generate(**row, assistant_early_exit=1, do_sample=False, max_new_tokens=4, pad_token_id=0)
+        off = wrapped(1, interface="hidden")
+        with off.disable_adapter():
+            logits(off, ROWS)
+    assert torch.equal(drafted, expected)
 
 
-@pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_compiled_passes_and_checkpoints_are_silent(interface):
     model = adapted("llama", interface=interface)
-    compiled = torch.compile(model, backend="eager")
-    assert torch.allclose(compiled(input_ids=ROWS, use_cache=False).logits, logits(model), atol=1e-5)
-    base = model.base_model.model
-    base.forward = torch.compile(base.forward, backend="eager")
-    assert torch.allclose(model(input_ids=ROWS, use_cache=False).logits, logits(model), atol=1e-5)
-    del base.forward
-    base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
-    base.enable_input_require_grads()
-    model.train()(input_ids=ROWS).logits.sum().backward()
+    base, wanted = model.base_model.model, logits(model, ROWS)
+    with silence():
+        compiled = torch.compile(model, backend="eager")
+        assert torch.allclose(compiled(input_ids=ROWS, use_cache=False).logits, wanted, atol=1e-5)
+        base.forward = torch.compile(base.forward, backend="eager")
+        assert torch.allclose(model(input_ids=ROWS, use_cache=False).logits, wanted, atol=1e-5)
+        del base.forward
+        base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+        base.enable_input_require_grads()
+        model.train()(input_ids=ROWS).logits.sum().backward()

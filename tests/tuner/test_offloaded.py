@@ -146,13 +146,6 @@ def test_an_adapter_that_is_offloaded_before_its_first_save_is_loaded_over(tmp_p
     assert torch.equal(logits(other), logits(model))
 
 
-def test_weights_of_another_dtype_count_as_those_of_the_file(tmp_path):
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
-    base = tiny_model("llama").to(torch.bfloat16)
-    model = PeftModel.from_pretrained(base, tmp_path, autocast_adapter_dtype=False)
-    assert {p.dtype for name, p in model.named_parameters() if "igc_" in name} == {torch.bfloat16}
-
-
 def test_transformers_loads_other_methods_beside_a_calculator_as_before(tmp_path):
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     base = tiny_model("llama")

@@ -2,7 +2,6 @@
 
 The embedded base with a LoRA and a calculator of random weights that takes every calculation for one that is asked,
 so that only the rules refuse, and that visibly changes what it writes. Compared is bit for bit.
-Try it: `pytest tests/tuner/test_refusals_in_the_flow.py`
 """
 
 import copy
@@ -30,7 +29,7 @@ REFUSED = {
     "A total of 12 apples and 5 pears and 3 plums =": "none",
 }
 NEW = 6  # tokens, among which the base writes no calculation of its own
-EXACT = ["Ann sold 48+24 =", "So 12*(3+4) =", "In all 9-17 ="]
+EXACT = "Ann sold 48+24 ="
 
 
 @pytest.fixture(scope="module")
@@ -55,19 +54,6 @@ def encoded(tokenizer, texts):
     return [torch.tensor(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
 
 
-class without_calculator:
-    """Switches the calculator off, and the LoRA not."""
-
-    def __init__(self, model):
-        self.layer = igc_layers(model)[0]
-
-    def __enter__(self):
-        self.layer.enable_adapters(False)
-
-    def __exit__(self, *_):
-        self.layer.enable_adapters(True)
-
-
 def statuses(seen):
     steps = [one for one in seen if isinstance(one, Step)]
     return [Status(status).name.lower() for one in steps for status in one.result.status.flatten().tolist()]
@@ -83,34 +69,22 @@ def test_where_every_step_is_refused_the_base_with_its_lora_writes_bit_for_bit(m
     beams = options.get("num_beams", 1)
     assert statuses(seen)[: beams * len(REFUSED) : beams] == list(REFUSED.values())
     assert "ok" not in statuses(seen)
-    with without_calculator(model):
-        torch.manual_seed(1)
-        alone = generated(model, new=NEW, **batch, **options)
+    igc_layers(model)[0].enable_adapters(False)  # and the LoRA not
+    torch.manual_seed(1)
+    alone = generated(model, new=NEW, **batch, **options)
+    igc_layers(model)[0].enable_adapters(True)
     assert torch.equal(with_it.sequences, alone.sequences)
     assert torch.equal(with_it.stacked, alone.stacked)
     with model.disable_adapter():  # the LoRA has its part
         assert not torch.equal(generated(model, new=1, **batch).stacked, alone.stacked[: len(REFUSED), :1])
 
 
-def test_a_refused_row_is_the_bases_beside_rows_that_are_written(made):
-    model, tokenizer = made
-    batch = left_padded(encoded(tokenizer, [*REFUSED, *EXACT]))
-    with watching() as seen, torch.no_grad():
-        logits = model(**batch).logits
-    assert statuses(seen)[len(REFUSED) :] == ["ok"] * len(EXACT)
-    with without_calculator(model), torch.no_grad():
-        alone = model(**batch).logits
-    assert torch.equal(logits[: len(REFUSED)], alone[: len(REFUSED)])
-    for row in range(len(REFUSED), len(logits)):
-        assert torch.equal(logits[row, :-1], alone[row, :-1])  # up to the anchor
-        assert not torch.equal(logits[row, -1], alone[row, -1])
-
-
 @pytest.mark.parametrize("refused", REFUSED)
 def test_a_refusal_ends_what_an_earlier_step_has_written(made, refused):
     """Keys and values of the earlier result stay in the cache; from the refusal on the calculator adds nothing."""
     model, tokenizer = made
-    (ids,) = encoded(tokenizer, [f"{EXACT[0]} 72. {refused}"])
+    layer = igc_layers(model)[0]
+    (ids,) = encoded(tokenizer, [f"{EXACT} 72. {refused}"])
     cache = DynamicCache(config=model.config)
     with watching() as seen, torch.no_grad():
         first = model(input_ids=ids[None], past_key_values=cache).logits[0, -1]
@@ -123,7 +97,6 @@ def test_a_refusal_ends_what_an_earlier_step_has_written(made, refused):
     token, logits = first.argmax(), [[], []]
     for _ in range(6):
         for which, kept in enumerate(copies):
-            layer = igc_layers(model)[0]
             layer.enable_adapters(which == 0)
             with torch.no_grad():
                 logits[which].append(model(input_ids=token.view(1, 1), past_key_values=kept).logits[0, -1])

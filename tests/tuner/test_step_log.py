@@ -5,9 +5,9 @@
 
 import pytest
 import torch
-from checks import adapted, left_padded
+from checks import Saying, adapted, left_padded
 from tiny_vocabulary import TEXTS, encode
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessorList
 
 from peft_igc import tiny_igc
 from peft_igc.inference.decoding import prompt_tokens
@@ -54,19 +54,12 @@ def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculat
     assert set(spelled) == {True, False}
 
 
-class Ending(LogitsProcessor):
-    """Ends the first row after one token."""
-
-    def __call__(self, input_ids, scores):
-        scores[0, END] = 1e4
-        return scores
-
-
 def test_what_pads_a_finished_row_is_no_anchor():
     model = adapted("llama", interface="tokens", **INLINE)
     options = {"pad_token_id": TEXTS.index("="), "eos_token_id": END, "max_new_tokens": 6, "do_sample": False}
-    options |= {"logits_processor": LogitsProcessorList([Ending()]), "return_dict_in_generate": True}
     given = left_padded([encode("34 * 7="), encode("12 +45 *")])
+    ending = Saying(given["input_ids"].shape[1], [[END] * 6, encode("[").tolist() * 6])
+    options |= {"logits_processor": LogitsProcessorList([ending]), "return_dict_in_generate": True}
     found = model.generate(**given, **options)
     assert (found.sequences[0, -5:] == TEXTS.index("=")).all()
     assert [step.position for step in found.igc_steps[0]] == [given["input_ids"].shape[1] - 1]

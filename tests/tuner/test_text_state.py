@@ -24,49 +24,16 @@ from transformers import (
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
 )
-from transformers.cache_utils import DYNAMIC_LAYER_TYPE_MAPPING, STATIC_LAYER_TYPE_MAPPING, DynamicLayer
 
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.text.vocabulary import PADDING, UNSEEN
+from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state.cache import find_cache, states_of
-from peft_igc.tuner.state.text_state import TextState
 from peft_igc.tuner.steps import Step
 
 
-WIDTH = 4
-
-
-# ------------------------------------------------------------------------------------------ a value
-def empty(rows=2):
-    return TextState.empty(rows, 3, "cpu")
-
-
-def tokens(rows, count, seed, first=10):
-    """Ids with some padding in front, and features that tell them apart."""
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(first, 99, (rows, count), generator=generator)
-    return ids, ids[..., None].expand(-1, -1, WIDTH).to(torch.bfloat16)
-
-
-def test_a_text_knows_its_real_tokens_and_those_that_can_be_read_through_crops_and_selections():
-    ids, features = tokens(2, 5, 0)
-    ids[1, :2] = PADDING
-    state = empty().passed_by(2).appended(ids, features).passed_by(1)
-    kept, found, first = state.readable(6)
-    assert (found.tolist(), first) == ([[*row, UNSEEN] for row in ids.tolist()], 2)
-    assert torch.equal(kept, torch.cat([features, torch.zeros_like(features[:, :1])], 1))
-    assert not state.readable(9)[0][:, :2].any()
-    cropped = state.cropped(4)
-    assert cropped.length == 4
-    chosen = cropped.with_rows(lambda x: x[[1, 0, 0]])
-    assert torch.equal(chosen.recent(2)[0], ids[[1, 0, 0], :2])
-    assert state.length == 8  # a fork of it is as it was
-
-
-# ------------------------------------------------------------------------------------------ forks
 @pytest.fixture(scope="module")
 def trained():
     """The embedded base with its trained adapter."""
@@ -87,7 +54,6 @@ def answer(model, tokenizer, ids, cache=None):
     return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), steps
 
 
-# ------------------------------------------------------------------------------------------ unseen text
 @pytest.mark.parametrize("how", ["off", "rebuilt"])
 def test_a_number_whose_beginning_was_not_seen_is_refused(trained, how):
     model, tokenizer = trained
@@ -150,7 +116,6 @@ def test_a_cache_that_was_shortened_behind_its_back_is_not_read(trained, caplog)
     assert "was not shortened by its own methods" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ refusals
 def test_an_adapter_that_was_replaced_under_its_name_does_not_go_on_with_a_text():
     model = adapted("llama", interface="tokens")
     cache = DynamicCache(config=model.config)
@@ -174,29 +139,24 @@ def test_a_mask_of_neither_the_text_nor_the_call_is_refused():
     cache = DynamicCache(config=model.config)
     with torch.no_grad():
         model(input_ids=torch.randint(10, 60, (1, 5)), past_key_values=cache)
+        new, mask = torch.randint(10, 60, (1, 2)), torch.ones(1, 4, dtype=torch.int64)
         message = "`attention_mask` has 4 columns, but the text has 7 tokens: 5 in the KV cache and 2 in this call"
         with pytest.raises(ValueError, match=message):
-            model(
-                input_ids=torch.randint(10, 60, (1, 2)),
-                past_key_values=cache,
-                attention_mask=torch.ones(1, 4, dtype=torch.int64),
-            )
+            model(input_ids=new, past_key_values=cache, attention_mask=mask)
 
 
-# ------------------------------------------------------------------------------------------ calls that cannot leak
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
-    model = adapted("llama", interface="tokens")
-
     def interrupt(module, args, output):
         raise error("now")
 
+    model = adapted("llama", interface="tokens")
     handle = igc_layers(model)[0].get_base_layer().register_forward_hook(interrupt)
     cache = DynamicCache(config=model.config)
     kept = weakref.ref(cache)
     ids = torch.randint(10, 60, (1, 5))
     with pytest.raises(error, match="now"):
-        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=2)
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
     handle.remove()
     assert thread.calls == []
     assert thread.generations == []
@@ -208,7 +168,6 @@ def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
         igc_layers(model)[0]._base_model[0].model(input_ids=ids)
 
 
-# ------------------------------------------------------------------------------------------ nothing that is not read
 def kept_bytes(model, ids, **options):
     """Bytes of the state after each pass of a `generate`."""
     seen, run = [], layer.act
@@ -255,23 +214,6 @@ def test_what_is_not_kept_changes_no_token(interface):
         assert torch.equal(model.generate(ids, **given, **options), wanted)
 
 
-# ------------------------------------------------------------------------------------------ on a cache
-def test_a_cache_layer_stays_what_it_was_and_gains_one_class():
-    model = adapted("llama")
-    caches = [DynamicCache(config=model.config) for _ in range(2)]
-    kinds = dict(DYNAMIC_LAYER_TYPE_MAPPING), dict(STATIC_LAYER_TYPE_MAPPING)
-    for cache in caches:
-        with torch.no_grad():
-            model(input_ids=torch.randint(10, 60, (1, 5)), past_key_values=cache)
-    first, second = caches
-    layer = first.layers[1]
-    assert isinstance(layer, DynamicLayer)
-    assert type(layer) is type(second.layers[1])
-    assert repr(layer) == "DynamicLayer"
-    assert type(first.layers[0]) is DynamicLayer
-    assert (dict(DYNAMIC_LAYER_TYPE_MAPPING), dict(STATIC_LAYER_TYPE_MAPPING)) == kinds
-
-
 def test_a_cache_layer_that_cannot_be_followed_is_refused():
     class Odd:
         def get_seq_length(self):
@@ -289,7 +231,6 @@ def test_a_cache_is_found_by_keyword_by_position_and_inside_of_a_pair():
     assert find_cache((None, 3), {"x": torch.zeros(1)}) is None
 
 
-# ------------------------------------------------------------------------------------------ hybrid architectures
 SMALL = {
     "hidden_size": 32,
     "intermediate_size": 64,

@@ -6,9 +6,7 @@ import warnings
 
 import pytest
 import torch
-from checks import adapted, left_padded, steps_of, targets
-from peft import get_peft_model
-from tiny_models import small_config, tiny_model
+from checks import adapted, left_padded, logits, steps_of, targets
 from tiny_training import NESTED
 from tiny_vocabulary import encode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
@@ -21,8 +19,6 @@ from peft_igc.tuner.call import _calls_by_storage
 pytestmark = [
     pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
-    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
 ]
 
 PROMPTS = left_padded([encode("(12 + -345) ="), encode("7 and 8 =")])
@@ -33,16 +29,6 @@ TARGETS = targets(("+", "12", "-345"), ("-", "7", "8"))
 AT = {"igc_anchors": torch.tensor([[8], [7]])}
 
 
-def config(**fields):
-    return small_config(interface="tokens", **fields)
-
-
-def logits(model, batch=PROMPTS):
-    with torch.no_grad():
-        return model.eval()(**batch).logits
-
-
-# ------------------------------------------------------------------------------------------ training
 def gradients(model):
     """Of one pass with both losses."""
     model.zero_grad()
@@ -119,20 +105,16 @@ def test_several_anchors_of_a_row_are_read_and_taught_apart():
     assert counts.tolist() == [[2, 4, 0]]
 
 
-# ------------------------------------------------------------------------------------------ files and neighbours
-
-
 def test_resized_embeddings_change_nothing_that_was_there():
-    model = get_peft_model(tiny_model("llama"), config()).eval()
-    before = logits(model)
+    model, ids = adapted("llama", interface="tokens"), PROMPTS["input_ids"]
+    before = logits(model, ids)
     model.resize_token_embeddings(200, mean_resizing=False)
-    torch.testing.assert_close(logits(model)[..., :128], before, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(model, ids)[..., :128], before, atol=1e-5, rtol=0)
 
 
-# ------------------------------------------------------------------------------------------ prompts of embeddings
 def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
     settings = {"max_new_tokens": 2, "do_sample": False, "attention_mask": PROMPTS["attention_mask"]}
-    model = get_peft_model(tiny_model("llama"), config()).eval()
+    model = adapted("llama", interface="tokens")
     embeddings = model.get_input_embeddings()(PROMPTS["input_ids"])
     with warnings.catch_warnings(record=True) as seen:
         warnings.filterwarnings("default", ".*has no token ids")
@@ -147,4 +129,4 @@ def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
         model.generate(input_ids=PROMPTS["input_ids"], **settings)
         with model.disable_adapter():
             model.generate(inputs_embeds=embeddings, **settings)
-        get_peft_model(tiny_model("llama"), small_config()).eval().generate(inputs_embeds=embeddings, **settings)
+        adapted("llama").generate(inputs_embeds=embeddings, **settings)

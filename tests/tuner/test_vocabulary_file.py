@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from checks import igc_layers, logits
 from loading_ways import ALONE, MEMORY, WAYS
 from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
@@ -16,7 +17,6 @@ from peft_igc import IGCConfig
 from peft_igc.inference.loading import read_config
 from peft_igc.text import Vocabulary
 from peft_igc.text.token_table import TokenTable
-from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.saving.vocabulary_file import VOCABULARY as KEY
 
 
@@ -28,14 +28,9 @@ IDS = encode("12 + 5 =")[None]
 OTHER = Vocabulary([*VOCABULARY.tokens[:-1], b"a longer text"], VOCABULARY.control)
 
 
-def config(vocabulary=VOCABULARY, **fields):
-    """The config of an adapter whose rules read."""
-    return small_config(interface="tokens", number_tokens=FACTS, vocabulary=vocabulary, **fields)
-
-
-def attached(vocabulary=VOCABULARY):
+def attached():
     """A tiny model with an adapter."""
-    return get_peft_model(tiny_model("llama"), config(vocabulary))
+    return get_peft_model(tiny_model("llama"), small_config(interface="tokens"))
 
 
 @pytest.fixture(scope="module")
@@ -50,20 +45,9 @@ def folder(tmp_path_factory):
     return place / "adapter"
 
 
-def logits(model):
-    """Logits of a pass in eval mode."""
-    with torch.no_grad():
-        return model.eval()(input_ids=IDS).logits.float()
-
-
-def readers(model):
-    """The input mappings of all calculators, by name."""
-    return {name: r for m in model.modules() if isinstance(m, IGCLayer) for name, r in m.igc_input_mapping.items()}
-
-
 def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     """The adapter has the vocabulary in all places."""
-    reader = readers(model)[name]
+    (reader,) = (layer.igc_input_mapping[name] for layer in igc_layers(model) if name in layer.igc_input_mapping)
     assert reader.characters.dtype == torch.uint8
     assert reader.characters.numpy().tobytes() == vocabulary.to_bytes()
     assert reader.tokens.vocabulary == vocabulary
@@ -71,7 +55,6 @@ def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     assert reader.tokens == model.peft_config[name].token_table
 
 
-# ------------------------------------------------------------------------------------------------ files
 def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
     weights = load_file(folder / WEIGHTS)
     assert [key for key, value in weights.items() if not value.is_floating_point()] == [
@@ -81,10 +64,9 @@ def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
     assert json.loads((folder / CONFIG).read_text())["number_tokens"] == FACTS
 
 
-# ------------------------------------------------------------------------------------------------ ways of loading
 def beside_another(base, folder):
     """As a further adapter of a model that has one with another vocabulary."""
-    model = get_peft_model(base, config(OTHER), adapter_name="other")
+    model = get_peft_model(base, small_config(interface="tokens", vocabulary=OTHER), adapter_name="other")
     model.load_adapter(str(folder), "default")
     assert_knows(model, OTHER, "other")
     model.set_adapter("default")
@@ -118,12 +100,12 @@ HERE = {
 @pytest.mark.parametrize("way", HERE)
 def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tmp_path):
     torch.manual_seed(0)
-    expected = logits(attached())
-    assert not torch.equal(expected, logits(tiny_model("llama")))
+    expected = logits(attached(), IDS)
+    assert not torch.equal(expected, logits(tiny_model("llama"), IDS))
     torch.manual_seed(1)
     model = HERE[way](tiny_model("llama"), folder)
     assert_knows(model)
-    assert torch.equal(logits(model), expected)
+    assert torch.equal(logits(model, IDS), expected)
     saved = get_peft_model_state_dict(model)
     prefix = "" if isinstance(model, PeftModel) else "base_model.model."
     assert all(torch.equal(x, saved[key.removeprefix(prefix)]) for key, x in load_file(folder / WEIGHTS).items())
@@ -134,16 +116,16 @@ def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tm
         assert all(torch.equal(found[key], value) for key, value in first.items())
 
 
-# ------------------------------------------------------------------------------------------------ copies and casts
-@pytest.mark.parametrize("cast", [torch.bfloat16, torch.float16, torch.float64])
-def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
-    model = attached().to(cast)
-    assert_knows(model)
-    model.save_pretrained(tmp_path)
-    assert_knows(PeftModel.from_pretrained(tiny_model("llama").to(cast), tmp_path))
+def test_a_cast_leaves_the_vocabulary(tmp_path):
+    for cast in (torch.bfloat16, torch.float16, torch.float64):
+        model = attached().to(cast)
+        assert_knows(model)
+        model.save_pretrained(tmp_path)
+        for autocast in (True, False):
+            again = PeftModel.from_pretrained(tiny_model("llama").to(cast), tmp_path, autocast_adapter_dtype=autocast)
+            assert_knows(again)
 
 
-# ------------------------------------------------------------------------------------------------ refusals
 def damaged(folder, place, change):
     """A copy of an adapter whose vocabulary in the file is another tensor, or none."""
     shutil.copytree(folder, place)
@@ -185,10 +167,9 @@ def test_a_damaged_vocabulary_is_refused_with_the_cure(way, change, message, fol
 
 def test_a_vocabulary_of_more_tokens_than_the_base_has_is_refused(folder):
     small = tiny_model("llama", vocab_size=40)
-    with pytest.raises(ValueError, match="The adapter writes numbers with token .*, but the model has 40 tokens"):
-        PeftModel.from_pretrained(small, folder)
-    with pytest.raises(ValueError, match="The adapter writes numbers with token .*, but the model has 40 tokens"):
-        PeftModel.from_pretrained(small, folder, config=PeftConfig.from_pretrained(str(folder)))
+    for more in ({}, {"config": PeftConfig.from_pretrained(str(folder))}):
+        with pytest.raises(ValueError, match="The adapter writes numbers with token .*, but the model has 40 tokens"):
+            PeftModel.from_pretrained(small, folder, **more)
 
 
 def test_an_adapter_without_its_vocabulary_says_so_when_it_is_used(folder):
@@ -198,7 +179,7 @@ def test_an_adapter_without_its_vocabulary_says_so_when_it_is_used(folder):
         _ = saved.token_table
     model = get_peft_model(tiny_model("llama"), saved)
     with pytest.raises(ValueError, match="has no vocabulary, which is saved with its weights. Load them, or make"):
-        logits(model)
+        logits(model, IDS)
 
 
 def test_a_config_that_is_read_has_the_vocabulary_and_the_table(folder):
