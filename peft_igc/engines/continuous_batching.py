@@ -24,6 +24,7 @@ from ..text.vocabulary import UNSEEN
 from ..tuner.adapter import Adapter
 from ..tuner.writing import embed
 from .texts import Known, Step, Text
+from .texts import check as check  # called by `tuner.hooks.generation`, which imports this module by name
 
 
 logger = logging.getLogger(__name__)
