@@ -74,11 +74,7 @@ def check_entries(value: Any) -> None:
 
 
 def settle(config: Any) -> None:
-    """Sets what is None in an `IGCConfig` to the interface's default, and checks every field.
-
-    Raises:
-        ValueError: a field, or two fields that do not go together.
-    """
+    """Sets what is None in an `IGCConfig` to the interface's default, and checks every field (a ValueError)."""
     _check_names(config)
     _check_interface(config)
     _set_sizes(config)
