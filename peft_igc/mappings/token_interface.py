@@ -173,7 +173,8 @@ class TokenInputMapping(nn.Module):
         """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
 
         `visible` [N, 1, W] bool are the places that are not empty, `number` [N, W] bool those with a number that may
-        be an operand, `sentence` [N, W] int64 their sentences. Returns the first five fields of a `Pointing`.
+        be an operand, `sentence` [N, W] int64 their sentences. Returns `scores`, `operator`,
+        `marks`, `places` and `signs` of a `Pointing`.
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))
