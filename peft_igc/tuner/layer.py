@@ -167,12 +167,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         Accelerate gives weights back around each module's `forward`. Ours are also used outside of it, are small, and
         are in no index of a file on the disk.
         """
-        mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
-        if any(next(mapping.parameters()).device.type == "meta" for mapping in mappings):
-            device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
-            for mapping in mappings:
+        for mapping in (self.igc_input_mapping[name], self.igc_output_mapping[name]):
+            is_meta = next(mapping.parameters()).device.type == "meta"
+            if is_meta and any(hasattr(module, "_hf_hook") for module in mapping.modules()):
                 remove_hook_from_submodules(mapping)  # it restores the weights
-                mapping.to(device)
+                mapping.to(self._get_base_layer_device_and_dtype(self.get_base_layer())[0])
 
     # ------------------------------------------------------------------------------------------ the forward pass
     def forward(self, *args: Any, **kwargs: Any) -> None:
