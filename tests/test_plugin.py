@@ -42,11 +42,6 @@ def test_the_import_registers_before_and_after_that_of_peft(order, folder):
     assert run(f"{order}; print({LOAD.format(folder=folder)})") == "IGCConfig"
 
 
-@pytest.mark.slow
-def test_without_the_import_peft_says_that_it_does_not_know_the_method(folder):
-    assert run(f"import peft; print({LOAD.format(folder=folder)})") == "KeyError: 'IGC'"
-
-
 # ------------------------------------------------------------------------------------------ autoload
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):

@@ -24,7 +24,6 @@ from peft_igc.calibration.calibrate import (
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
-from peft_igc.mappings.readings import Pointing, no_operands, two_places
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.steps import Step
@@ -70,23 +69,6 @@ def test_no_layer_after_the_calculators_runs(random_model):
         handle.remove()
     assert ran == [0]  # the pass ends in the hook of the next one, before that of this test
     assert len(layers) > 2
-
-
-def test_a_temperature_flattens_and_keeps_the_choice():
-    torch.manual_seed(1)
-    scores = torch.randn(2, 1, 2, 6, 2).flatten(-2).log_softmax(-1).unflatten(-1, (6, 2))
-    numbers = torch.full((7, 5), 10)
-    numbers[:6, 0] = torch.arange(6)
-    at = torch.arange(6).expand(2, 1, 6)
-    marks = no_operands(scores[:, 0], 0)[:, None]  # [2, 1, 0, 3]
-    pointing = Pointing(scores, torch.randn(2, 1, 5), marks, at, at, *two_places(scores), numbers, (2,) * 4)
-    cooled = pointing.cooled(3.0)
-    assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
-    before, after = pointing.choose(), cooled.choose()
-    assert torch.equal(before.digits, after.digits)
-    assert torch.equal(before.operator, after.operator)
-    assert (after.probability < before.probability).all()
-    assert pointing.cooled(1.0) is pointing
 
 
 def test_an_overconfident_reading_gets_a_temperature_above_one():

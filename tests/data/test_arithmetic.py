@@ -38,10 +38,6 @@ def by_result(rows):
     return found
 
 
-def digits(number):
-    return len(str(abs(int(number))))
-
-
 def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only():
     refusals = Mixture(undefined=0.4, inexact=0.4)
     for settings in (
@@ -93,20 +89,6 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     rows = ArithmeticRows(mixture=ORDINARY).take(3000)
     assert set(by_result(rows)) == {"ok"}
     assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
-
-
-def test_overflow_is_in_operands_and_where_limits_are_given_in_results():
-    found = by_result(ArithmeticRows(max_digits=4, num_digits=8, mixture=Mixture(overflow=0.3)).take(5000))
-    for side in (0, 1):
-        assert {digits(row["igc_operands"][side]) for row in found["overflow"]} == {1, 2, 3, 4, 9, 10, 11}
-    assert all(max(map(digits, row["igc_operands"])) >= 9 for row in found["overflow"])
-    assert max(digits(number) for row in found["ok"] for number in row["igc_operands"]) == 4
-    settings = {"max_digits": 3, "limits": Limits(6, 6), "mixture": Mixture(overflow=0.3)}
-    found = by_result(ArithmeticRows(**settings).take(5000))["overflow"]
-    readable = [row for row in found if max(map(digits, row["igc_operands"])) <= 6]
-    assert len(readable) / len(found) == pytest.approx(0.5, abs=0.05)
-    assert {row["igc_operator"] for row in readable} == {"+", "*"}
-    assert all(digits(exact(*triple(row))) > 6 for row in readable)
 
 
 def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():

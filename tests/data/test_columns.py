@@ -94,20 +94,6 @@ def test_a_wrong_value_is_refused_with_its_row_and_the_reason():
             check(operator, operands, result, where="row 9")
 
 
-def test_the_rounding_of_the_configuration_decides_what_is_right():
-    assert check("/", ["-7", "2"], "-4", rounding="floor")[0].result == "-4"
-    assert check("/", ["-7", "2"], "-3", rounding="trunc")[0].result == "-3"
-    with pytest.raises(ValueError, match="-7 / 2 is -4"):
-        check("/", ["-7", "2"], "-3", rounding="floor")
-
-
-def test_the_label_is_overflow_as_soon_as_an_operand_cannot_be_read():
-    assert label("-", ("123456", "123456"), LIMITS) is Status.OVERFLOW
-    assert label("-", ("12345", "-12345"), LIMITS) == "24690"
-    assert label("*", ("-300", "400"), LIMITS) is Status.OVERFLOW
-    assert label("*", ("-300", "300"), LIMITS) == "-90000"
-
-
 def test_the_tensors_hold_what_the_steps_say():
     two = check(["-", "none"], [["36", "58"], None], ["-22", None])
     tensors = encoded([two, check("/", ["8", "0"], "undefined"), [], check(None, None, None)])

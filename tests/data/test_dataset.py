@@ -3,10 +3,9 @@
 import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.columns import COLUMNS
 from peft_igc.data.dataset import similar_columns, summarize, to_dataset
 from peft_igc.data.mixture import Mixture
-from peft_igc.text.values import Limits
 
 
 ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
@@ -26,22 +25,6 @@ def test_a_first_row_without_supervision_does_not_drop_the_columns_of_the_others
     assert dataset[0]["igc_operator"] is None
     assert dataset[0]["igc_operands"] is None
     assert [dataset[i] for i in (1, 2, 3)] == rows[1:]
-
-
-def test_datasets_take_rows_with_several_anchors():
-    rows = [
-        {
-            "text": "1+2=3 and 4*5=20",
-            "igc_operator": ["+", "*"],
-            "igc_operands": [["1", "2"], ["4", "5"]],
-            "igc_result": ["3", "20"],
-        },
-        {"text": "none here", "igc_operator": [None], "igc_operands": [None], "igc_result": [None]},
-        {"text": "no columns", "igc_operator": None, "igc_operands": None, "igc_result": None},
-    ]
-    dataset = to_dataset(rows)
-    assert list(dataset) == rows
-    assert [len(check_columns(row, Limits(5, 5))) for row in dataset] == [2, 1, 1]
 
 
 def test_rows_of_different_formats_are_refused():

@@ -2,12 +2,7 @@
 
 import re
 
-import torch
-from peft import get_peft_model
-from tiny_models import RandomConfig
-
-from peft_igc import tiny_base
-from peft_igc.demo.sets import generated_sets, read, texts_of_authors
+from peft_igc.demo.sets import generated_sets, texts_of_authors
 from peft_igc.text.values import Limits
 
 
@@ -39,13 +34,3 @@ def test_texts_of_authors_are_their_own_and_have_the_targets_that_an_adapter_sup
     assert len({item["prompt"] for item in eight}) == 300
     measured = texts_of_authors("measured", 300, 0, Limits())
     assert not {item["prompt"] for item in eight} & {item["prompt"] for item in measured}
-
-
-def test_readings_are_counted():
-    base, tokenizer = tiny_base()
-    torch.manual_seed(0)
-    config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
-    model = get_peft_model(base, config).eval()
-    items = [{"prompt": "12 + 30 =", "target": "43"}, {"prompt": "Hi", "target": None}]
-    report = read(model, tokenizer, items, batch_size=2)
-    assert (report["n"], report["right"], report["silent"]) == (2, 0, 2 - report["wrong"])

@@ -104,6 +104,18 @@ def igc_model(seed: int = 0, arch: str = "llama", **overrides: Any) -> Any:
         return get_peft_model(model, small_config(**{"init_weights": True, **overrides}))
 
 
+def save_base(folder: Path, **fields: Any) -> str:
+    """A tiny random Llama with a tokenizer of characters, in a folder."""
+    tiny_model("llama", max_position_embeddings=1024, **fields).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def weights(model: Any) -> dict[str, torch.Tensor]:
+    """Copies of a model's parameters."""
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
 def trainer(folder: Path, data: Any = None, model: Any = None, cls: Any = IGCTrainer, **overrides: Any) -> IGCTrainer:
     """An `IGCTrainer` over `data` (rows or a dataset), or a trainer of another class."""
     kwargs = {name: overrides.pop(name) for name in ("eval_dataset", "peft_config", "callbacks") if name in overrides}

@@ -1,12 +1,10 @@
 """Promises of an answer's source: a number that the model made up is told from one that was calculated, everywhere."""
 
-import json
 
 import pytest
 
 from peft_igc import generate_answers, tiny_igc, trace
 from peft_igc.inference.audit import audit
-from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.pages import trace_page
 from peft_igc.inference.records import Answer, json_lines
 from peft_igc.tuner.records import StepRecord
@@ -84,15 +82,6 @@ def test_without_the_adapter_an_answer_is_the_models_own(made):
     with model.disable_adapter():
         (answer,) = generate_answers(model, tokenizer, QUESTIONS[:1], return_steps=True)
     assert (answer.status, answer.written, answer.steps) == ("no_anchor", False, ())
-
-
-def test_an_evaluation_counts_and_writes_the_same(made, tmp_path):
-    items = [{"prompt": question, "target": "2088"} for question in QUESTIONS]
-    report = evaluate(*made, items, predictions=tmp_path / "said.jsonl")
-    assert report["steps"] == {"ok": 1, "none": 1, "undefined": 1}
-    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
-    assert [line["source"][:10] for line in said] == ["calculated", "by the mod", "by the mod"]
-    assert [line["steps"] for line in said] == [["ok"], ["none"], ["undefined"]]
 
 
 def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers):

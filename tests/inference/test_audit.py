@@ -10,7 +10,7 @@ from tiny_models import small_config, tiny_model
 from peft_igc import tiny_base, tiny_igc
 from peft_igc.cli import main
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
-from peft_igc.inference.audit import CAUSES, audit, cause_of, expected_of, open_gates
+from peft_igc.inference.audit import CAUSES, audit, cause_of, open_gates
 from peft_igc.inference.evaluation import evaluate, generate_answers
 from peft_igc.inference.records import Answer, TextRecord, TokenRecord
 from peft_igc.tuner.hooks import active_layer
@@ -144,11 +144,6 @@ def test_the_hidden_interface_is_audited_too():
     assert sum(found.report["causes"].values()) == 1
 
 
-def test_a_model_without_the_calculator_is_refused():
-    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to trace"):
-        audit(tiny_model("llama"), tiny_igc()[1], [{"prompt": "a", "target": "b"}])
-
-
 def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     items = [{"prompt": "What is 58 times 36?", "target": "2088"}, {"prompt": "Add 5 and 7.", "target": "13"}]
@@ -190,6 +185,13 @@ CASES = {
     "no anchor": (ITEM, "7", [], OPEN, "no_anchor"),
     "the first operand": (ITEM, "17", [read("53", result="17")], OPEN, "operand"),
     "the operands are exchanged": (ITEM, "-22", [read("36", "-", "58", "-22")], OPEN, "operand"),
+    "columns say what is due": (
+        {"prompt": "Of 58, 36", "igc_operator": "-", "igc_operands": ["58", 36], "target": "22"},
+        "17",
+        [read("53", result="17")],
+        OPEN,
+        "operand",
+    ),
     "a wrong operand is why the operator is wrong": (ITEM, "7", [read("5", "none", "36", None)], OPEN, "operand"),
     "the operator": (ITEM, "94", [read(operator="+", result="94")], OPEN, "operator"),
     "none instead of an operator": (ITEM, "7", [read(operator="none", result=None)], OPEN, "operator"),
@@ -248,20 +250,3 @@ def test_the_cause_is_the_first_thing_that_went_wrong():
     assert caused(ITEM, "22", [read()], OPEN, cut=True)[0] == "cut"
     assert {case[4] for case in CASES.values()} | {"cut"} == set(CAUSES)
     assert caused(ITEM, "17", [read("53", result="17")], OPEN)[1] == "53 - 36 instead of 58 - 36"
-
-
-def test_a_cause_advises_users_and_names_a_part_for_developers():
-    for cause in CAUSES.values():
-        assert all((cause.title, cause.advice, cause.part))
-        assert not any(part in cause.advice for part in ("_head", "pointer", "encoder", "gate_"))
-
-
-def test_what_should_have_been_read_is_found_or_left_open():
-    for item, expected in [
-        ({"igc_operator": "/", "igc_operands": ["8", 2], "target": "4"}, ("/", ("8", "2"))),
-        ({"igc_operator": "none", "igc_operands": None, "target": "4"}, ("none", None)),
-        ({"prompt": "What is -5 times 7?", "target": "-35"}, ("*", ("-5", "7"))),
-        ({"prompt": "Of 90 birds 31 flew.", "target": "59"}, None),
-        ({"prompt": "Tell me of 5 and 7.", "target": "Gladly."}, ("none", None)),
-    ]:
-        assert expected_of({"prompt": "", **item}) == expected

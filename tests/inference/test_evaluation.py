@@ -143,19 +143,6 @@ def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(t
     assert [module.training for module in model.modules()] == [True, True, False]
 
 
-def test_prompts_of_similar_length_share_a_batch_and_progress_is_told(tokenizer):
-    lengths = [3, 40, 5, 41, 4, 42, 6]
-    model = Scripted(tokenizer, {"x" * n: str(n) for n in lengths})
-    told = []
-    answers = generate_answers(
-        model, tokenizer, ["x" * n for n in lengths], batch_size=3, progress=lambda done, n: told.append((done, n))
-    )
-    assert answers == [str(n) for n in lengths]
-    assert model.batches == [3, 3, 1]
-    assert told == [(3, 7), (6, 7), (7, 7)]
-    assert [text.count("x") for text in model.seen] == sorted(lengths, reverse=True)
-
-
 def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(tokenizer):
     answers = {"1+1": "2", "2*3": " 6 ", "9-1": "80", "hi": "hello, hello", "7/7": "1", "cut": "57912"}
     items = [

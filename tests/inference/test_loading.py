@@ -23,7 +23,6 @@ from peft_igc.inference.loading import find_adapter, load_adapter, load_base, ti
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER, TINY_FOLDER
 
 
-IDS = torch.tensor([[5, 6, 7, 8]])
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 QUESTIONS = {
     "What is 58 times 36?": "2088",
@@ -139,14 +138,6 @@ def test_a_hub_id_that_cannot_be_fetched_names_the_ways_out(monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------------------ adapters
-def test_an_adapter_comes_back_exactly_and_in_eval_mode(folder):
-    torch.manual_seed(0)
-    model = get_peft_model(tiny_model("llama"), small_config()).eval()
-    loaded = load_adapter(tiny_model("llama"), folder)
-    assert not loaded.training
-    assert torch.equal(loaded(input_ids=IDS).logits, model(input_ids=IDS).logits)
-
-
 def test_other_methods_can_be_loaded_to_be_compared(tmp_path):
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     assert load_adapter(tiny_model("llama"), tmp_path).active_adapter == "default"

@@ -20,7 +20,7 @@ from transformers import DynamicCache
 
 from peft_igc import igc_trace
 from peft_igc.inference.decoding import greedy, prompt_tokens
-from peft_igc.inference.records import TextRecord, TokenRecord, token_texts
+from peft_igc.inference.records import TextRecord, token_texts
 from peft_igc.tuner import steps, writing
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.records import NumberRecord, StepRecord
@@ -283,14 +283,6 @@ def test_the_page_of_documentation_has_every_field(made):
 
 
 # ------------------------------------------------------------------------------------------ records
-def test_untrue_calculations_are_found_whoever_wrote_them():
-    tokens = [TokenRecord(piece, None) for piece in ("So 3*4", " = ", "13.\nThen", " 3+4 = 7, and 5", "+5", " is 11.")]
-    text = TextRecord(0, tuple(tokens), ())
-    assert [(one.position, one.written, one.value) for one in text.untrue] == [(2, "13", "12"), (5, "11", "10")]
-    assert str(text.untrue[0]) == "3*4 = 13 (untrue: the value is 12)"
-    assert "untrue     3*4 = 13 (untrue: the value is 12)" in text.format()
-
-
 def test_tokens_have_the_text_that_they_add():
     """Bytes of a character, and spaces that are lost at the beginning of a decoded text."""
     pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"b", "\U0001f600".encode()[:3]]

@@ -11,7 +11,7 @@ import yaml
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import launch_command_parser
 from peft import LoraConfig, get_peft_model
-from tiny_training import WARNINGS
+from tiny_training import WARNINGS, save_base
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, tiny_base
@@ -20,7 +20,7 @@ from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS
-from tests.sft.test_sft import CHATS, QUICK, _no_launch, base, write  # noqa: F401 - fixtures
+from tests.sft.test_sft import CHATS, QUICK, _no_launch, write  # noqa: F401 - a fixture
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -55,7 +55,7 @@ def test_a_header_says_command_and_what_to_expect():
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:bitsandbytes")
-def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, tmp_path, monkeypatch):  # noqa: F811
+def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     program, sub, *line = shlex.split(command)
     assert (program, sub) == ("peft-igc", "sft")
@@ -71,7 +71,8 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
         measured |= {"per_set": 2, "number_only_tokens": 2} if "smollm2" in name else {}
         changed["igc_demonstration"] = json.dumps(measured)
     if recipe["model_name_or_path"] != "tiny":
-        changed["model_name_or_path"] = base
+        deep = recipe.get("igc_layer", 1) + 2
+        base = changed["model_name_or_path"] = save_base(tmp_path / "base", num_hidden_layers=deep)
     if "datasets" in recipe:  # on a folder, which has a column that `columns` leaves out: with it the form is unclear
         recipe["datasets"][0]["path"] = write(tmp_path / "chats", [{**row, "prompt": "more"} for row in CHATS])
         (tmp_path / name).write_text(yaml.safe_dump(recipe))

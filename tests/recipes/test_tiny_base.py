@@ -48,10 +48,6 @@ def recipe(monkeypatch):
     return SimpleNamespace(corpus=corpus, record=record)
 
 
-def ids_of(tokenizer, text):
-    return tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
 # The folder
 
 

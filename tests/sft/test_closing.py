@@ -5,7 +5,6 @@ import torch
 from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.inference.evaluation import interval
 from peft_igc.sft import run
 from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
@@ -95,16 +94,6 @@ def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained():
         assert failure is None if message is None else failure.startswith(message), counts
         assert message is None or "`igc_learning_rate`" in failure
     assert Closing(20, unanswered="long").failure() is None
-
-
-def test_an_interval_has_the_shares_that_make_the_count_likely():
-    for n in (1, 2, 19, 400):
-        for count in {0, 1, n // 2, n}:
-            low, high = interval(count, n)
-            assert 0 <= low <= count / n <= high <= 1
-            # Its ends are where the observed share is 1.96 standard deviations away.
-            for end in {low, high} - {0.0, 1.0}:
-                assert abs(end - count / n) == pytest.approx(1.96 * (end * (1 - end) / n) ** 0.5)
 
 
 def test_file_and_card_say_whether_anything_was_learned(tmp_path):

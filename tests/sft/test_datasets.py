@@ -44,6 +44,10 @@ def test_data_of_a_folder_keep_their_rows_and_test_split(tmp_path):
     assert train.to_list() == rows(6)
     assert test.to_list() == rows(2, seed=1)
     assert load(ScriptArguments(dataset_name=folder))[1] is None
+    mixture = DatasetMixtureConfig([DatasetConfig(write(tmp_path / "whole", rows(10)))], test_split_size=0.2)
+    (train, test), again = (load(mixture=mixture, eval_strategy="steps") for _ in range(2))
+    assert (len(train), len(test)) == (8, 2)
+    assert again[1].to_list() == test.to_list()  # split by the seed
 
 
 def test_data_with_and_without_annotation_go_into_one_mixture(tmp_path):
@@ -62,16 +66,11 @@ def test_data_with_one_annotation_join_those_with_one_per_anchor():
     assert joined[1]["igc_operands"] is None
 
 
-def _without_operator():
-    """Two rows, the first of which names operands but no operator."""
-    faulty = rows(2)
-    faulty[0]["igc_operator"] = None
-    return to_dataset(faulty)
-
-
 def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture():
     several = [{**row, **{name: [row[name]] * 2 for name in COLUMNS}} for row in rows(2)]
-    found = join({"a": _without_operator(), "b": to_dataset(several)})
+    without_operator = rows(2)
+    without_operator[0]["igc_operator"] = None
+    found = join({"a": to_dataset(without_operator), "b": to_dataset(several)})
     with pytest.raises(ValueError, match="`igc_operator` is None but `igc_operands` is"):
         check_columns(found[0], Limits(4, 4))
 
@@ -155,13 +154,6 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     assert list(wanted.limits.operations) == config.operations
 
 
-def test_data_split_for_a_test_are_split_by_the_seed(tmp_path):
-    mixture = DatasetMixtureConfig([DatasetConfig(write(tmp_path / "d", rows(10)))], test_split_size=0.2)
-    train, test = load(mixture=mixture, eval_strategy="steps")
-    assert (len(train), len(test)) == (8, 2)
-    assert load(mixture=mixture, eval_strategy="steps")[1].to_list() == test.to_list()
-
-
 def test_data_that_cannot_be_had_are_named(tmp_path):
     folder = write(tmp_path / "d", rows(2))
     named = ScriptArguments(dataset_name=folder)
@@ -219,22 +211,14 @@ def test_a_tenth_of_the_annotated_rows_at_most_and_no_other_row_is_taken_away():
     assert [row for row in texts(data) if row not in texts(taken)] == texts(train)  # in their order
     assert texts(_hold_out(data, None, 100, 0)[2]) == texts(taken)  # by the seed
     assert len(_hold_out(data, None, 2, 0)[2]) == 2
-
-
-def test_nothing_is_held_out_if_none_is_asked_for_of_few_rows_or_of_a_stream():
-    data = to_dataset(rows(60, digits=4))
     for source, count in (
         (data, 0), (data.select(range(9)), 100), (Dataset.from_list([{"text": "a"}] * 60), 100),
         (data.to_iterable_dataset(), 100),
     ):  # fmt: skip
         assert _hold_out(source, None, count, 0) == (source, None, None)
-
-
-def test_rows_of_a_test_set_are_preferred_and_the_training_set_stays_whole():
-    data, test = to_dataset(rows(40, digits=4)), to_dataset(rows(12, seed=1, digits=4, unsupervised=(0, 1)))
-    train, same, taken = _hold_out(data, test, 100, 0)
-    assert (train, same) == (data, test)
-    assert texts(taken) == texts(test)[2:]
+    test = to_dataset(rows(12, seed=1, digits=4, unsupervised=(0, 1)))
+    train, same, taken = _hold_out(data, test, 100, 0)  # rows of a test set are preferred
+    assert (train, same, texts(taken)) == (data, test, texts(test)[2:])
 
 
 def test_generated_rows_are_trained_as_before_and_the_next_ones_are_held_out():

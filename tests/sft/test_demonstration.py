@@ -5,7 +5,6 @@ Bases without a chat template are asked as completion models are, `Q: ...`, `A: 
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -31,7 +30,6 @@ from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
-ROOT = Path(__file__).parents[2]
 MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
 QUICK = {"igc_generated_rows": 48, "max_steps": 3, "per_device_train_batch_size": 4, "warmup_steps": 1}
@@ -158,9 +156,6 @@ def test_options_that_cannot_be_are_refused_before_rows_are_made(line, message, 
     assert cli.main(["demo", "--output", str(tmp_path / "out"), *line]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_an_output_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="The output folder `.*file` is a file"):
         run_demo(tmp_path / "file")
@@ -200,22 +195,6 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
 # ------------------------------------------------------------------------------------------ rows
 def igc_arguments(*more, **options):
     return parse([*command(**options), "--output_dir", "x", *more]).igc
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", ["tokens", "hidden"])
-def test_no_calculation_of_the_test_set_is_trained(interface):
-    """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
-    arguments, items = igc_arguments(interface=interface), bigbench_test_set(200, 0)
-    tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
-
-    def trained_and_tested(excluded):
-        rows = generated_rows(arguments, 0, "`messages`", excluded).take(2500)
-        trained = {(row["igc_operator"], *map(int, row["igc_operands"])) for row in rows if row["igc_operands"]}
-        return {calculation for calculation in tested & trained if max(calculation[1:]) > 9}
-
-    assert trained_and_tested([])
-    assert not trained_and_tested(items)
 
 
 def test_half_of_the_rows_of_the_writing_have_longer_numbers():

@@ -6,37 +6,24 @@ import shlex
 import signal
 
 import pytest
-import torch
-from tiny_models import tiny_model
 from tiny_training import WARNINGS, rows
-from tiny_training import tokenizer as make_tokenizer
 from transformers.trainer_jit_checkpoint import CheckpointManager
 
 from peft_igc import cli
 from peft_igc.sft import run as sft
 from peft_igc.sft.run import how_to_go_on
 from peft_igc.trainer.trainer import IGCTrainer
+from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
-LINE = (
-    "--use_cpu true --bf16 false --max_steps 6 --per_device_train_batch_size 2 --save_strategy steps --save_steps 2 "
-    "--disable_tqdm true --activation_checkpointing false --dataloader_pin_memory false --report_to none "
-    "--igc_num_digits 4 --igc_reading_dim 32 --igc_reading_ffn 64 --igc_num_heads 4 --igc_writing_ffn 64 "
-    "--igc_gate_dim 16 --igc_anchors prompt_end"
-)
 
 
 @pytest.fixture
-def line(tmp_path, monkeypatch):
+def line(base, tmp_path):  # noqa: F811
     """The arguments of a short run."""
-    monkeypatch.setattr(sft, "has_default", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    tiny_model("llama", max_position_embeddings=1024).save_pretrained(tmp_path / "base")
-    make_tokenizer().save_pretrained(tmp_path / "base")
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(8)))
-    names = {"model_name_or_path": "base", "dataset_name": "rows.jsonl", "output_dir": "an output"}
-    return [text for name, value in names.items() for text in (f"--{name}", str(tmp_path / value))] + LINE.split()
+    given = {"dataset_name": write(tmp_path / "rows", rows(8)), "max_steps": 6, "save_strategy": "steps"}
+    return arguments(base, tmp_path / "an output", *SMALL, "--save_steps", "2", **given)
 
 
 def stops(monkeypatch, step, how):

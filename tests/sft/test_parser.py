@@ -16,25 +16,6 @@ from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
-LINE = ["--model_name_or_path", "tiny", "--output_dir", "out", "--use_cpu", "true", "--bf16", "false"]
-
-
-def test_what_is_unknown_is_named_before_a_value_that_cannot_be_used(tmp_path):
-    with pytest.raises(ValueError, match="Unknown: `--foo`"):
-        sft.parse([*LINE, "--foo", "1", "--igc_loss_weight", "-1"])
-    (tmp_path / "run.yaml").write_text("lerning_rate: 1\nigc_loss_weight: -1\n")
-    with pytest.raises(ValueError, match="Unknown: `--lerning_rate`"):
-        sft.parse([*LINE, "--config", str(tmp_path / "run.yaml")])
-
-
-def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="`nowhere.yaml` of `--config` does not exist"):
-        sft.parse([*LINE, "--config", "nowhere.yaml"])
-    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="bytes.yaml` cannot be read as YAML"):
-        sft.parse([*LINE, "--config", str(tmp_path / "bytes.yaml")])
-
-
 # ------------------------------------------------------------------------------------------ help
 def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
     page = SFTParser().format_help_all()

@@ -36,12 +36,10 @@ def named(path):
 def test_rows_are_named_by_their_lines_and_empty_lines_count(tmp_path):
     path = file_of(tmp_path, [rows(1)[0], "\n", *rows(2)])
     assert named(path) == [f"`{path}`, line {number}" for number in (1, 3, 4)]
-
-
-def test_rows_of_a_folder_are_named_by_the_file_that_has_them(tmp_path):
-    path = file_of(tmp_path, rows(3), "train.jsonl")
-    file_of(tmp_path, rows(2), "test.jsonl")
-    assert named(str(tmp_path)) == [f"`{path}`, line {number}" for number in (1, 2, 3)]
+    folder = tmp_path / "folder"
+    path = file_of(folder, rows(3), "train.jsonl")
+    file_of(folder, rows(2), "test.jsonl")
+    assert named(str(folder)) == [f"`{path}`, line {number}" for number in (1, 2, 3)]
 
 
 def test_rows_whose_lines_are_not_known_are_counted(tmp_path):

@@ -6,110 +6,13 @@ import random
 import time
 from fractions import Fraction
 
-import pytest
-
 from peft_igc import cli
 from peft_igc.text import Reason, Verdict, check
 from peft_igc.text.claims import check_file
 
 
-TRUE = """
-2 * 3 = 6
-So 3 * 4 = 12, and 12 - 5 = 7.
-$5 * 3 = $15.00
-she paid 1,200 + 34.50 = 1,234.50 in all
-20/50 = 40%
-15 / 90 * 100% = 16.67
-10 / 3 = 3.33
-2/3 = .667
-10/3 ≈ 3
-1/2 * 1/2 = 1/4
-The sum 3 + 4 is 7.
-3 + 4 equals 7
-48/2=<<48/2=24>>24 clips
--5 + 3 = -2
-We have 45, because 90 / 2 = 45
-60 – 15 = 45 flowers
-$45/3 = $15/hr
-60*12 = $720 of books
-he cuts 50/2 = 25-foot sections
-2 days * 24 hours = 48 hours
-4080 / 2 = 2040 - so that is it
-max(3, 4) + 1 = 5
-34% + 11% = 45%
-(2.9% + 3.8%)/2 = 3.35%
-$29,816/$48,881 = 61%
-There were 25 people on the bus + 3 who got on = 28 people
-So Shelby has 22 bags – 4 bags = 18 bags left
-From there, we multiply 20*12 = 240
-"""
-UNTRUE = {
-    "34% + 11% = 46%": "45%",
-    "So 3 * 4 = 13.": "12",
-    "$5 * 3 = $16": "15",
-    "20/50 = 41%": "40%",
-    "10 / 3 = 3.34": "3.333333",
-    "7 / 2 = 4": "3.5",
-    "1/2 * 1/2 = 1/5": "0.25",
-    "3 + 4 is 8": "7",
-    "-5 + 3 = 2": "-2",
-    "10/3 ≈ 4": "3.3333",
-    "We have 46, because 90 / 2 = 46": "45",
-    "15 + 2 = 17 and 2 * 17 = 35": "34",
-    "There were 25 people on the bus + 3 who got on = 29 people": "28",
-    "The sum is 90 red – 72 yellow = 68 balls": "18",
-    "1,000,000 * 1,000 = 1,000,000,00": None,  # not a number in any writing
-}
-NOT_UNDERSTOOD = """
-10/3 = 3 remainder 1
-60 minutes / 2 = 0.5 hours
-$1 / 2 = 50 cents
-5*3=15+2
-4 / 3 = 1 and 1/3
-2 * 3.5 = 7 million
-2 * 3 = 6,5
-25 / 1/3 = 75
-12 x 1 and 1/4 = 15
-100/5 = 5a
-0900 - 0130 = 0730
-15 / 90 = 16.66...%
-200 + 10% = 220
-6 * 40 = 240 students – 16
-1,234,5 + 1 = 1235
-"""
-
-
-AMBIGUOUS = """
-3 feet at the top + 4 inches below = 40
-In 5 days for Ann + 3 for Bob of 2 each = 9
-half of the cats + 3 dogs = 8
-10–15 cats on it + 3 dogs in it = 18
-3 cats in A + 4 dogs in A - 2 = 6
-"""
-
-
-def lines(text):
-    return text.strip().splitlines()
-
-
 def verdicts(text):
     return [claim.verdict for claim in check(text)]
-
-
-def test_true_calculations_are_true():
-    assert [text for text in lines(TRUE) if set(verdicts(text)) != {Verdict.TRUE}] == []
-
-
-@pytest.mark.parametrize(("text", "value"), UNTRUE.items())
-def test_untrue_calculations_come_with_the_right_value(text, value):
-    *before, last = check(text)
-    assert all(claim.verdict is Verdict.TRUE for claim in before)
-    assert (last.verdict, last.value) == (Verdict.NOT_UNDERSTOOD if value is None else Verdict.UNTRUE, value)
-
-
-def test_what_may_mean_something_else_is_never_untrue():
-    assert [text for text in lines(NOT_UNDERSTOOD) if set(verdicts(text)) != {Verdict.NOT_UNDERSTOOD}] == []
-    assert [text for text in lines(AMBIGUOUS) if set(verdicts(text)) - {Verdict.NOT_UNDERSTOOD}] == []
 
 
 def test_a_claim_has_its_place_and_says_whether_it_is_rounded():

@@ -2,33 +2,69 @@
 
 A line has a text and its `value` in canonical form, or `refused` with the id of the reason; `limits` are those that
 differ from the default. A text that is answered wrongly becomes a line; a change of a meaning is a change of a line.
+
+* `culprit`: the characters that caused a refusal; `reaches`, `alone`, `alike`: what else is known of a value.
+* `operation`: the text is a request in words, and the network has read this operation on its first and last number,
+  or on all of its numbers for a function; `swapped`, `negated`: in another order, with the signs of words.
+* `numbers`, `integers`: those that are found, and `?` for each thing that is not understood.
+* `claims`: the verdicts of `check`, in order.
 """
 
 import json
+import re
 from pathlib import Path
 
-from peft_igc.text import Limits, Value, read
+from peft_igc.text import Limits, Value, Verdict, check, read
+from peft_igc.text.literals import integers, numbers
+from peft_igc.text.requests import Meant, answer
 
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines()]
+FOUND = {"value", "refused", "culprit", "reaches", "alone", "alike", "numbers", "integers", "claims"}
+
+
+def requested(line, limits):
+    """What the request of a line is worth, given what the network reads."""
+    spans = [match.span() for match in re.finditer(r"[0-9][0-9,.]*[0-9]|[0-9]", line["text"])]
+    spans = [spans[0], spans[-1]] if line["operation"] in "+-*/" else spans
+    spans = spans[::-1] if line.get("swapped") else spans
+    negated = tuple(line.get("negated", [False] * len(spans)))
+    return answer(line["text"], Meant(line["operation"], tuple(spans), negated), limits).found
+
+
+def verdict(claim):
+    """A verdict with the right value, where there is one."""
+    return f"untrue, {claim.value}" if claim.verdict is Verdict.UNTRUE else claim.verdict.value
 
 
 def outcome(line):
     """What is read of a line's text, in the form of the file."""
-    found = read(line["text"], Limits(**line.get("limits", {})))
-    return {"value": found.text} if isinstance(found, Value) else {"refused": found.id}
+    text, limits = line["text"], Limits(**line.get("limits", {}))
+    if "numbers" in line:
+        return {"numbers": ["?" if one.value is None else str(one.value) for one in numbers(text)]}
+    if "integers" in line:
+        return {"integers": [digits or "?" for _, _, digits in integers(text)]}
+    if "claims" in line:
+        return {"claims": [verdict(claim) for claim in check(text)]}
+    found = requested(line, limits) if "operation" in line else read(text, limits)
+    made = {"value": found.text} if isinstance(found, Value) else {"refused": found.id}
+    made |= {name: getattr(found, name) for name in ("reaches", "alone", "alike") if name in line}
+    return made | ({"culprit": text[slice(*found.culprit)]} if "culprit" in line else {})
 
 
 def test_every_text_of_the_golden_file_has_its_value_or_its_reason():
     wrong = []
     for number, line in enumerate(LINES, 1):
-        due = {key: line[key] for key in ("value", "refused") if key in line}
-        if outcome(line) != due:
-            wrong.append(f"line {number}: {line['text']!r} must be {due}, got {outcome(line)}")
+        due, found = {key: line[key] for key in FOUND & line.keys()}, outcome(line)
+        if found != due:
+            wrong.append(f"line {number}: {line['text']!r} must be {due}, got {found}")
     assert not wrong, "\n".join([f"{len(wrong)} of {len(LINES)} lines:", *wrong[:40]])
 
 
 def test_the_golden_file_has_all_its_lines_each_once():
-    keys = [json.dumps([line["text"], line.get("limits")]) for line in LINES]
-    assert len(keys) == len(set(keys))
-    assert all(("value" in line) != ("refused" in line) for line in LINES)
+    kinds, keys = ("value", "refused", "numbers", "integers", "claims"), set()
+    for line in LINES:
+        (kind,) = (kind for kind in kinds if kind in line)
+        asked = {name: value for name, value in line.items() if name not in FOUND}
+        keys.add(json.dumps([asked, "value" if kind == "refused" else kind]))
+    assert len(keys) == len(LINES)

@@ -19,7 +19,6 @@ from peft_igc.operations import sqlite_lookup
 from peft_igc.text import Limits, Value, read
 from peft_igc.text.operations import FUNCTIONS, register_operation, takes
 from peft_igc.text.refusals import Reason
-from peft_igc.text.requests import Meant, answer
 
 
 @pytest.fixture(autouse=True)
@@ -206,29 +205,6 @@ def test_a_name_is_taken_by_its_function_until_it_is_replaced():
     register_operation(name="times", operands=1)(times(2))
     with pytest.raises(ValueError, match="`times` is the name of another function"):
         register_operation(name="times", operands=1)(times(3))
-
-
-@pytest.mark.parametrize(
-    ("text", "operation", "shown"),
-    [
-        ("milk 1.50, tea 2.25 and soap 3, total?", "sum", "6.75"),
-        ("milk 1.50, tea 2.25 and soap 3, mean?", "mean", "2.25"),
-        ("the mean of 1, 2 and 4", "mean", Reason.INEXACT),
-        ("what is 15% of 80", "percent", "12"),
-        ("12 plus 7 please", "mod", Reason.OTHER_OPERATION),
-        ("12 plus 7 plus 5", "mean", Reason.OTHER_OPERATION),
-        ("12 minus 7 minus 5 is", "sum", Reason.OTHER_OPERATION),
-        ("5% and 12 and 7 together", "sum", Reason.UNITS),
-        ("5% of 12", "sum", Reason.UNITS),
-        ("3 apples", "square", "9"),
-        ("3 or 4", "square", Reason.OPERANDS),
-    ],
-)
-def test_a_request_for_a_function_has_an_exact_value_or_a_reason(text, operation, shown):
-    spans = tuple(match.span() for match in re.finditer(r"[0-9]+(?:\.[0-9]+)?", text))
-    spans = spans[::-1] if operation == "percent" else spans
-    found = answer(text, Meant(operation, spans, (False,) * len(spans)), Limits()).found
-    assert (found.text if isinstance(found, Value) else found.reason) == shown
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 import decimal
 import random
+import re
 from fractions import Fraction
 
 import pytest
 
 from peft_igc.text import Limits, Reason, Value, read
+from peft_igc.text.requests import Meant, answer
 from peft_igc.text.rounding import Rounding, asked_rounding
 
 
@@ -42,16 +44,17 @@ def test_a_setting_that_is_none_is_an_error_that_names_the_choice(setting):
         Rounding.of(setting)
 
 
-def test_nothing_is_rounded_on_the_way_to_the_result():
-    limits = Limits(rounding=Rounding.of("half_up:2"))
-    assert read("10 / 3 * 3 =", limits).text == "10"
-    assert read("126 / 67 - 1 =", limits).text == "0.88"
-
-
-def test_a_wish_counts_for_its_own_line_and_message_only():
-    assert read("To 2 decimal places please.\n10 / 3 =").reason is Reason.INEXACT
-    assert read("1 / 3 to 2 decimal places = 0.33. So 10 / 3 =").reason is Reason.INEXACT
-    assert read("10 / 3 to 2 decimal places =").text == "3.33"
+def test_a_request_in_words_that_asks_for_places_is_rounded_to_them():
+    for text, value in (
+        ("What is 12 shared by 7, to 2 decimal places?", "1.71"),
+        ("To the nearest tenth, 12 shared by 7", "1.7"),
+        ("14 over 7 with 2 decimals", "2.00"),
+    ):
+        first, wish, last = (re.search(words, text).span() for words in (r"\b1[24]\b", "2 d|tenth", r"\b7\b"))
+        found = answer(text, Meant("/", (first, last), (False, False)), Limits()).found
+        assert (found.text, found.rounded) == (value, value != "2.00")
+        mistaken = answer(text, Meant("/", (first, wish), (False, False)), Limits()).found
+        assert mistaken.reason is Reason.NOT_UNDERSTOOD
 
 
 def test_two_wishes_of_one_text_are_none():

@@ -1,5 +1,6 @@
 """A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
 
+import json
 import os
 import random
 from decimal import Decimal
@@ -36,21 +37,6 @@ def progress(number, anchor=0, spelled_by=THREES, width=40, **style):
     return Progress(Style(spelled_by, **style), result, anchor)
 
 
-def walk(text, number, anchor=0, words=WORDS, spelled_by=THREES):
-    """What is offered after every token of a text: its text, `"end"`, or None where nothing is."""
-    row = words.encode(text) if isinstance(text, str) else [words.texts.index(piece) for piece in text]
-    found = progress(number, anchor, spelled_by).after(row[anchor:])[1]
-    for one in found:
-        assert one is None or (one.token == -1) == (one.state in ENDS)
-    shown = [None if one is None else words.texts[one.token] if one.token >= 0 else "end" for one in found]
-    return [None] * anchor + shown
-
-
-def states(text, number):
-    """The states after every token of a text, None where nothing is written."""
-    return [one and one.state for one in progress(number).after(WORDS.encode(text))[1]]
-
-
 def written(spelled_by, number):
     """The ids of a number that is written token by token directly after an anchor, an unknown token."""
     known, ids = progress(number, 0, spelled_by), [-1]
@@ -83,68 +69,18 @@ def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(
     assert pieces(written(THREES, number)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "shown"),
-    [
-        # The answer, at once or later, once or twice.
-        (" 123456.", "123456", ["123", "456", "end", "123"]),
-        ("( the=5 12", "12", ["12", "12", "12", None, "12", "end"]),
-        ("=0", "0", ["0", "end"]),
-        ("=-123456", "-123456", ["123", "456", "end"]),
-        ("= -12", "-12", ["-", "12", "end"]),
-        ("=12", "123456", ["123", "3"]),  # a text that splits a group returns to the grouping
-        # Another number.
-        ("=12", "-12", ["-", None]),
-        ("123456", "123456", [None, None]),  # which began at the anchor
-        ("= .5", "7.5", ["7", "7", "7", None]),
-        ("=1234567", "123456", ["123", "456", "end", None]),
-        ("=124", "123456", ["123", None]),
-        ("=7,123", "123456", ["123", None, "123", None]),
-        ("=12-3", "-3", ["-", None, "3", "end"]),
-        ("=12.5", "12.5", ["12", ".", "5", "end"]),
-        ("= -0.1", "-0.125", ["-", "0", ".", "125", "25"]),
-        # Other numbers.
-        ("=125", "12.5", ["12", None]),
-        ("=12.5.5", "12.5", ["12", ".", "5", "end", "12", None]),
-        ("=).12.5", "12.5", ["12", "12", None, "12", None]),
-        # A point that is the end of a sentence.
-        ("=12. 12.5", "12.5", ["12", ".", "5", "12", ".", "5", "end"]),
-        # A number that lacks its zero.
-        ("= .57", "0.57", ["0", "0", "57", "end"]),
-        ("=).57", "0.57", ["0", "0", None]),  # a point that is part of another token
-        # An integer ends before a point.
-        ("=12.5", "12", ["12", "end", "12", None]),
-        # A percentage ends with its sign directly after its digits, and begins with no other one.
-        ("=1234%.", "1234%", ["123", "4", "%", "end", "123"]),
-        ("=-0.5%", "-0.5%", ["0", ".", "5", "%", "end"]),
-        ("=%1234", "1234%", ["123", "123", "4", "%"]),
-        ("=123%", "1234%", ["123", "4", "123"]),
-    ],
-)
-def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
-    assert walk(text, number) == shown
+LINES = [json.loads(line) for line in Path(__file__).with_name("writing.jsonl").read_text("utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "expected"),
-    [
-        ("= 12", "12", [Spelled.START, Spelled.WAITING, Spelled.TOLD]),
-        ("= the-12", "-12", [Spelled.START, Spelled.WAITING, Spelled.SIGNED, Spelled.TOLD]),
-        ("=-123456", "-123456", [Spelled.SIGNED, Spelled.MIDDLE, Spelled.END]),
-        ("=12, 12.", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, Spelled.AGAIN, Spelled.TOLD, Spelled.AGAIN]),
-        ("=7 12 ", "12", [Spelled.START, None, Spelled.WAITING, Spelled.TOLD, Spelled.AGAIN]),
-        (
-            "=123456 123456",
-            "123456",
-            [Spelled.START, Spelled.MIDDLE, Spelled.END, Spelled.AGAIN, Spelled.RESUMED, Spelled.TOLD],
-        ),
-        ("(-12 -12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END, Spelled.SIGNED, Spelled.TOLD]),
-        ("=12.5", "12.5", [Spelled.START, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END]),
-        ("= .5", "0.5", [Spelled.START, Spelled.WAITING, Spelled.WAITING, Spelled.TOLD]),
-    ],
-)
-def test_the_state_tells_what_is_written_and_whether_it_was_before(text, number, expected):
-    assert states(text, number) == expected
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['number']} in {line['text']}")
+def test_the_result_goes_on_where_the_text_has_come_to(line):
+    """A line has what is `shown` after every token: a token of the number, its end, or nothing; and `states`."""
+    found = progress(line["number"], once=line.get("once", False)).after(WORDS.encode(line["text"]))[1]
+    assert all(one is None or (one.token == -1) == (one.state in ENDS) for one in found)
+    shown = [one and (WORDS.texts[one.token] if one.token >= 0 else "end") for one in found]
+    assert shown == line["shown"]
+    if "states" in line:
+        assert [one and one.state.name.lower() for one in found] == line["states"]
 
 
 def test_a_result_that_is_written_once_is_over_after_it():
@@ -157,22 +93,6 @@ def test_a_result_that_is_written_once_is_over_after_it():
         assert later.is_over
         assert more[1:] == [None] * 3
     assert progress("7", once=True).after(WORDS.encode("=8"))[0].is_over  # whatever number it is
-
-
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [
-        ("=7.", [False, True, True]),
-        ("=7,", [False, True, True]),
-        ("=7 .", [False, True, False, False]),
-        ("=7.5", [False, True, True, False]),
-        ("=7 the 7.", [False, True, False, False, False, False]),
-        ("=2,7.", [False, False, False, False, False]),
-    ],
-)
-def test_a_point_after_a_result_that_is_written_once_is_its_end(text, ends):
-    found = progress("7", once=True).after(WORDS.encode(text))[1]
-    assert [one is not None and one.token < 0 for one in found] == ends
 
 
 def test_a_percentage_that_is_written_once_is_over_without_its_sign_too():

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from datasets import Dataset
-from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer
+from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer, weights
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
 from peft_igc.trainer.exact_match import ExactMatch
-from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
+from tests.trainer.test_trainer_invariants import SGD, _free_port
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
@@ -75,16 +75,6 @@ def test_a_rows_last_answer_is_asked_for_and_its_prompt_is_all_that_stands_befor
     assert skipped == 0
 
 
-def test_the_model_is_given_prompts_alone(tmp_path):
-    made = trainer(tmp_path, eval_dataset=to_dataset(rows(6)), igc_exact_match=6)
-    parrot = Parrot(made.model, {})
-    made.evaluate()
-    (batch,) = parrot.given
-    assert set(batch) == {"input_ids", "attention_mask", "generation_config"}
-    given = {tokenizer().decode(row[mask.bool()]) for row, mask in zip(batch["input_ids"], batch["attention_mask"])}  # noqa: B905
-    assert given == {row["prompt"] for row in rows(6)}
-
-
 def test_the_sample_is_the_same_each_time_and_another_for_another_seed():
     data, model = to_dataset(rows(40)), igc_model()
     first = asked(rows=5).draw(model, data)[0]
@@ -137,12 +127,6 @@ def test_a_model_in_pieces_is_refused(tmp_path, how):
     setattr(made, f"is_{how}_enabled", True)
     with pytest.raises(ValueError, match="each process separately, but FSDP, DeepSpeed or .* shards the model across"):
         ExactMatch.of_trainer(made, tokenizer())
-
-
-def test_numbers_out_of_range_are_refused(tmp_path):
-    for name, value, least in (("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1)):
-        with pytest.raises(ValueError, match=f"`{name}={value}` is not at least {least}"):
-            trainer(tmp_path, **{name: value})
 
 
 def test_no_eval_set_is_told(tmp_path, caplog):

@@ -14,13 +14,13 @@ from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.columns import COLUMNS, UNSUPERVISED
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.checks import refuse_sharded
 from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.trainer.record import training_record
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 from tests.trainer.test_collator import example, first_batch
@@ -98,9 +98,20 @@ def test_options_that_split_texts_are_refused_with_a_calculator(name):
         refuse_sharded(made)
 
 
-def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"`igc_loss_weight=-1\.0` is negative"):
-        arguments(tmp_path, igc_loss_weight=-1.0)
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("igc_loss_weight", -1.0, "is negative"),
+        ("igc_learning_rate", 0.0, "is not above 0"),
+        ("igc_muon_learning_rate", 0.0, "is not above 0"),
+        ("igc_writing_every", 0, "is not at least 1"),
+        ("igc_exact_match", -1, "is not at least 0"),
+        ("igc_exact_match_tokens", 0, "is not at least 1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(tmp_path, name, value, message):
+    with pytest.raises(ValueError, match=f"`{name}={value}` {message}"):
+        trainer(tmp_path, **{name: value})
 
 
 def test_operand_columns_without_a_calculator_are_ignored_with_a_warning(tmp_path, caplog):
@@ -158,10 +169,9 @@ def test_a_collator_of_ones_own_is_kept_and_warned_about(tmp_path, caplog):
 # ------------------------------------------------------------------------------------------ losses and metrics
 def test_logged_metrics_are_those_of_the_models_own_output(tmp_path):
     model = igc_model(init_weights=False)
-    made = trainer(
-        tmp_path, rows(8, unsupervised=(2, 3, 4)), model, eval_dataset=to_dataset(rows(8, unsupervised=(2,)))
-    )
-    batch = first_batch(made)
+    # One batch holds three supervised rows, the other one four: a mean of means would weigh them alike.
+    data = to_dataset(rows(8, unsupervised=(2,)))
+    made = trainer(tmp_path, model=model, eval_dataset=data, per_device_eval_batch_size=4)
     model.eval()
     with torch.no_grad():
         outputs = [model(**made.data_collator([dict(row)])) for row in made.eval_dataset]
@@ -171,16 +181,6 @@ def test_logged_metrics_are_those_of_the_models_own_output(tmp_path):
     assert metrics["eval_igc/loss_read"] == pytest.approx(loss / 7, rel=1e-5)
     assert metrics["eval_igc/read_accuracy"] == pytest.approx(correct / 7)
     assert 0 < metrics["eval_igc/gate_mean"] < 1
-    assert "igc_operator" in batch
-
-
-def test_accuracy_is_exact_over_unequal_batches(tmp_path):
-    # one batch holds seven supervised rows, the other one: a mean of means would weigh that row seven times
-    data = to_dataset(rows(16, unsupervised=tuple(range(9, 16)) + (0,)))
-    made = trainer(tmp_path, eval_dataset=data, per_device_eval_batch_size=8)
-    whole = trainer(tmp_path, eval_dataset=data, per_device_eval_batch_size=16)
-    key = "eval_igc/loss_read"
-    assert made.evaluate()[key] == pytest.approx(whole.evaluate()[key], rel=1e-6)
 
 
 def test_metrics_of_the_reading_are_logged_only_where_a_step_was_supervised(tmp_path):
@@ -251,18 +251,9 @@ def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch)
     assert made.state.log_history[0]["igc/loss_read"] > 0
 
 
-def test_no_default_of_trls_config_is_changed_and_new_ones_are_documented_as_they_are():
-    from trl import SFTConfig
-
-    ours, theirs = ({f.name: f for f in dataclasses.fields(c)} for c in (IGCSFTConfig, SFTConfig))
-    assert all(ours[name].default == theirs[name].default for name in theirs)
-    new = set(ours) - set(theirs)
-    assert "igc_loss_weight" in new
-    for name in new:
-        default = ours[name].default
-        said = "" if default is None else f", defaults to `{default}`"
-        kind = type(default).__name__ if isinstance(default, int) else "dict" if name == "igc_writing" else "float"
-        assert f"{name} (`{kind}`, *optional*{said}):" in IGCSFTConfig.__doc__
+def test_no_default_of_trls_config_is_changed():
+    ours, theirs = ({f.name: f.default for f in dataclasses.fields(c)} for c in (IGCSFTConfig, SFTConfig))
+    assert ours.items() >= theirs.items()
 
 
 def quick_start(folder):
@@ -311,23 +302,6 @@ def test_the_card_says_what_was_trained_and_measured(tmp_path):
         assert "runtime" not in text
         assert f'PeftModel.from_pretrained(model, "{tmp_path.name}")' in text
     assert text.index("## Quick start") < text.index("## Training record")
-
-
-def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
-    several = Dataset.from_list([{"igc_operator": ["+", None]}, {"igc_operator": [None]}, {"igc_operator": None}])
-    data = to_dataset(rows(3, unsupervised=(1,)))
-    sets = {
-        "3 rows, 2 annotated": data,
-        "3 rows, 1 annotated": several,
-        "1,000 rows, 0 annotated": Dataset.from_list([{"text": "x"}] * 1000),
-        "a stream of rows with operand columns": data.to_iterable_dataset(),
-        "a stream of rows without operand columns": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
-        "a stream of rows": iter([]),
-        "2 rows": [1, 2],
-    }
-    text = training_record([], 1, None, {f"({said})": one for said, one in sets.items()})
-    for said in sets:
-        assert f"Data for ({said}): {said}.\n" in text
 
 
 def test_the_config_of_the_active_adapter_counts(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig, small_config, tiny_model
-from tiny_training import WARNINGS, arguments, trainer
+from tiny_training import WARNINGS, arguments, trainer, weights
 from tiny_training import rows as sums
 from tiny_training import tokenizer as characters
 from transformers import TrainerCallback
@@ -106,10 +106,6 @@ def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypa
 # ------------------------------------------------------------------------------------------ the trainer
 STAGE = {"steps": 3, "batch_size": 4, "rows": 8, "warmup_steps": 1}
 STAGES = {"igc_writing": STAGE, "max_steps": 4}
-
-
-def weights(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 def moved(model, before):
