@@ -6,7 +6,6 @@ importing PEFT takes seconds that `peft-igc --help` should not take. This can go
 
 A process that does not import `peft_igc` runs none of this, and PEFT ends in `KeyError: 'IGC'`. `peft-igc autoload on`
 changes that for an environment, with a file in its site-packages; see `set_autoload`.
-Try it: `pytest tests/test_plugin.py`
 """
 
 from __future__ import annotations

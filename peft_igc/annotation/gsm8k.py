@@ -6,7 +6,6 @@ per anchor of the whole row, in the trainer's order. With a symbol table in the 
 becomes an expression where the rules read the same value from the text. A row with a wrong annotation is left out,
 because the calculator would be trained to reproduce the error. A right calculation that the calculator cannot do is
 labelled `"none"`.
-Try it: `pytest tests/annotation/test_gsm8k.py`
 
 Shapes: T positions (tokens of a row), A anchors per row.
 """
@@ -23,8 +22,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label_expression
-from ..data.exact_values import NotAnExpression, items_of
+from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number
+from ..data.exact_values import NotAnExpression, items_of, label_expression
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from ..numbers.tokenizer_profile import check_tokenizer
@@ -35,8 +34,6 @@ from ..text.values import Limits
 from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 
-
-__all__ = ["Converted", "Report", "convert"]
 
 EXAMPLES = 5  # wrong annotations that a report shows
 LONGEST_MARK = 200  # characters

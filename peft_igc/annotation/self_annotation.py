@@ -7,7 +7,7 @@ candidate whose note gives the lowest loss of the answer is kept if that loss is
 without a note and the loss with the note without its result (`58 * 36 is. `).
 The method cannot find out that a row asks for no arithmetic: a row without annotation is not supervised, and never
 labelled `"none"`. Number words, and what `text.literals` does not understand, are no numbers. Nothing is trained.
-Try it: `peft-igc annotate --help`, `pytest tests/annotation/test_self_annotation.py`
+Try it: `peft-igc annotate --help`
 
 Shapes: B rows, T positions (tokens of the longest text), N tokens of an answer, V vocabulary entries.
 """
@@ -30,9 +30,6 @@ from ..inference.decoding import batches_of, chat_text, eval_mode, longest_text,
 from ..text.literals import numbers as numbers_in
 from ..text.values import Limits
 
-
-__all__ = ["Annotated", "Calculation", "Report", "ScoredRow", "Settings", "annotate"]
-__all__ += ["answer_losses", "candidates", "numbers_of", "read_row", "report_path", "write"]
 
 NOTE, CALL = "{a} {operator} {b} is {result}. ", "{a} {operator} {b} is. "  # with and without the result
 EXAMPLES = 10  # rows that a report shows

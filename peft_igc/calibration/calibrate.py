@@ -8,7 +8,6 @@ alone decide some prompts, which no threshold silences. Which reading is the mos
 
 Prompts are read without being answered: a pass ends after the calculator's layer, a tenth of a whole one or less.
 Nothing is generated and nothing is trained.
-Try it: `pytest tests/calibration/test_calibrate.py`
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
@@ -34,10 +33,6 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
 
-
-__all__ = ["CURVE", "RECORD", "TEMPERATURES", "THRESHOLDS", "Calibration", "OperatingPoint", "PromptReading"]
-__all__ += ["calibrate", "check_items", "choose_confidence", "draw_curve", "fit_temperature", "operating_curve"]
-__all__ += ["read_prompts", "read_results", "save_calibration"]
 
 RECORD, CURVE = "calibration.json", "operating_curve.png"
 _LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm

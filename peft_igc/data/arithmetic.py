@@ -19,16 +19,14 @@ from ..numbers.calculator import NO_ARITHMETIC
 from ..text.pieces import CONTROL
 from ..text.values import Limits
 from .bigbench import parse_question
-from .columns import EXPRESSION, EXPRESSION_COLUMN, columns_of, has_number
-from .exact_values import NotAnExpression, StepLabel, expression_in, label_expression
+from .columns import EXPRESSION_COLUMN, columns_of, has_number
+from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
 from .wording.phrases import OPERATOR_WORDS, UNABLE
 from .wording.wording import FEW, Wording, answer, cue
 
-
-__all__ = ["ArithmeticRows", "Row", "conversation"]
 
 Row = dict[str, Any]
 _Made = tuple[str, str | None, Row]  # prompt, completion and columns; without a completion it is the result

@@ -20,18 +20,6 @@ from ..numbers.calculator import evaluate_exactly
 from .wording.phrases import BIGBENCH, OPERATOR_WORDS
 
 
-__all__ = [
-    "GROUPS",
-    "OPERATION_NAMES",
-    "bigbench_items",
-    "bigbench_size",
-    "bigbench_test_set",
-    "draw_operands",
-    "item_of",
-    "parse_question",
-    "random_divisor",
-]
-
 OPERATION_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}
 _PHRASES = {word: symbol for symbol, word in OPERATOR_WORDS.items()}
 _QUESTION = re.compile(rf"What is (-?[0-9]+) ({'|'.join(_PHRASES)}) (-?[0-9]+)\?")

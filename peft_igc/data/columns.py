@@ -25,27 +25,6 @@ from ..text.values import Limits, finished, written
 from .exact_values import EXPRESSION, STATUSES, NotAnExpression, StepLabel, label_expression
 
 
-__all__ = [
-    "ALL_COLUMNS",
-    "COLUMNS",
-    "EXPRESSION",
-    "EXPRESSION_COLUMN",
-    "NO_ARITHMETIC",
-    "REFUSALS",
-    "ROW_COLUMN",
-    "UNSUPERVISED",
-    "StepLabel",
-    "WrongType",
-    "canonical",
-    "check_columns",
-    "columns_of",
-    "encode_steps",
-    "has_number",
-    "label",
-    "label_expression",
-    "supervised_rows",
-]
-
 COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)

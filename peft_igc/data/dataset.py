@@ -15,20 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .columns import ALL_COLUMNS, COLUMNS, EXPRESSION, EXPRESSION_COLUMN, NO_ARITHMETIC, REFUSALS
+from ..numbers.calculator import NO_ARITHMETIC
+from .columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS
+from .exact_values import EXPRESSION
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
-
-__all__ = [
-    "row_labels",
-    "shuffled",
-    "similar_columns",
-    "summarize",
-    "to_dataset",
-]
 
 _SIMILAR = 0.8  # least ratio of `difflib` at which a name is taken for a misspelled one
 _TEXTS = ("prompt", "completion")  # strings, or messages in conversational rows

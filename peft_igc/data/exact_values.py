@@ -2,7 +2,7 @@
 
 In: a text such as `(3 + 4) * 2.5`, without words around it. Out: a `StepLabel`: its value, or the status of a
 calculation that has none, by the grammar of `text`. `expression_in` is the other way round: the expression that is
-read at the end of a text with words, as such a text. Try it: `pytest tests/data/test_exact_values.py`
+read at the end of a text with words, as such a text.
 """
 
 import re
@@ -17,8 +17,6 @@ from ..text.reading import read
 from ..text.refusals import Reason, Refused
 from ..text.values import Item, Limits, Reduction, Value, finished, spelled, written
 
-
-__all__ = ["EXPRESSION", "STATUSES", "NotAnExpression", "StepLabel", "expression_in", "items_of", "label_expression"]
 
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 LONGEST_TEXT = 2000  # characters

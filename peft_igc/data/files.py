@@ -3,7 +3,6 @@
 `read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
 file of JSON lines as they are; `read_prompts` reads prompts alone. Errors name the file and the line. Nothing is
 tokenized here.
-Try it: `pytest tests/data/test_files.py`
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-
-__all__ = ["read_items", "read_prompts", "read_rows", "write_rows"]
 
 _FIELDS = ("prompt", "target", "group")
 

@@ -3,7 +3,6 @@
 In: a seed; texts with slots (`answer_rows`). Out: rows with operand columns, whose operands are a function's numbers:
 one or two in the function's order, else in the order of the text. `functions.toml` has sentences and the layouts of
 lists, some of which are held out; a user's own sentences are the `phrasings` of `register_operation`.
-Try it: `pytest tests/data/test_functions.py`
 """
 
 import functools
@@ -27,8 +26,6 @@ from .files import read_rows
 from .wording.drawing import surround
 from .wording.phrases import casual
 
-
-__all__ = ["answer_rows", "function_rows", "list_rows", "row_of"]
 
 _SLOTS = "abcd"
 _LIMITS = Limits(operations=("+", "-", "*", "/"))

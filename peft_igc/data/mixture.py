@@ -6,8 +6,6 @@ Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_arith
 from dataclasses import dataclass, fields
 
 
-__all__ = ["TOKENS_MIXTURE", "Mixture"]
-
 # Fractions of all rows.
 _OF_ALL = ("none", "overflow", "undefined", "inexact", "unsupported", "expressions", "look_alikes", "by_hand")
 

@@ -15,8 +15,6 @@ from .mixture import Mixture
 from .wording.phrases import of_length
 
 
-__all__ = ["Calculation", "Operands"]
-
 Calculation = tuple[str, int, int]  # operator, first operand, second operand
 
 

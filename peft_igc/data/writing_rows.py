@@ -3,7 +3,6 @@
 A tokenizer with tokens of several digits writes a result in groups. A group that training never had at its place may
 be written wrongly, and among a few thousand random results half of the groups never follow a sign: `covering_rows`
 have each group of three digits first in a result, after a minus sign or none, and after a decimal point.
-Try it: `pytest tests/data/test_writing_rows.py`
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from typing import Any
 
 from ..text.values import written
 from .arithmetic import ArithmeticRows, conversation
-from .columns import EXPRESSION, has_number
+from .columns import has_number
+from .exact_values import EXPRESSION
 
-
-__all__ = ["covering_rows", "longer_rows"]
 
 _GROUPS = 1000
 _LEAST, _MOST = 10**6, 10**12  # added to the first operand: it is longer than those of test items

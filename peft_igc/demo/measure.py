@@ -3,7 +3,7 @@
 In: settings and the adapter's config before the training, the trainer after it. Out, in the adapter's folder: the
 calibrated config, `results.json`, `operating_curve.png` and a model card with the scores; on the terminal a table. The
 measured adapter is the saved one, on a base that is loaded anew.
-Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
+Try it: `peft-igc demo`
 """
 
 from __future__ import annotations
@@ -45,9 +45,6 @@ from .sets import (
 )
 from .smollm2 import NAME, WEIGHTS
 
-
-__all__ = ["OPERATIONS", "PLOT", "RESULTS", "Demonstration", "Measurement", "card_record", "failed", "missed_targets"]
-__all__ += ["report_table", "say", "summary"]
 
 RESULTS, PLOT = "results.json", CURVE
 _NUMBER_ONLY = " Answer with the number only."

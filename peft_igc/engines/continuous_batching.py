@@ -9,7 +9,6 @@ The host acts between two layers, so there are no CUDA graphs, no compiled passe
 are there blocks of a beginning that several requests share, in which nobody keeps compressed tokens.
 
 Shapes: T tokens of a pass, d mapping width, H hidden size.
-Try it: `pytest tests/engines/test_continuous_batching.py`
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from torch.nn.utils.rnn import pad_sequence
 from ..text.vocabulary import UNSEEN
 from ..tuner.adapter import Adapter
 from ..tuner.writing import embed
-from .texts import Known, Step, Text, check
+from .texts import Known, Step, Text
+from .texts import check as check  # called by `tuner.hooks.generation`, which imports this module by name
 
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["check", "followed"]
 
 PARTS = 64  # tensors that hold the compressed tokens of a text before they are joined
 _KEY = "igc_text"  # attribute of a request
@@ -86,16 +85,11 @@ def packing(processor: Any) -> Any:
 
 
 class Held(NamedTuple):
-    """What a request carries.
+    """What a request carries."""
 
-    Attributes:
-        reader: identifies the adapter.
-        text: its text.
-        features: the compressed tokens of the text, [n, d] each; together as many as it has tokens.
-    """
-
-    reader: str
-    text: Text
+    reader: str  # identifies the adapter
+    text: Text  # its text
+    # the compressed tokens of the text, [n, d] each; together as many as it has tokens
     features: tuple[torch.Tensor, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> Held:

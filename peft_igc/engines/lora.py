@@ -2,7 +2,7 @@
 
 In: the folder of a calculator (`trained_with` in its config) and the weights of the base by their names in its
 checkpoint. Out: the same weights, with the updates of the LoRA. So every request has it, as in training; an engine's
-own LoRAs are chosen per request. Try it: `pytest tests/engines/test_lora.py`
+own LoRAs are chosen per request.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from safetensors.torch import load_file
 
 from ..tuner.saving.adapter_files import bare_key
 
-
-__all__ = ["added", "updates_of"]
 
 Updates = dict[str, torch.Tensor]
 

@@ -3,7 +3,7 @@
 In: the ids of a text, in chunks of any size. Out: the steps at its anchors (`Known.extended`), their results
 (`Known.decide`), and what continues a result after each of the new tokens (`Known.continued`). Everything is a
 function of the ids up to a token, so an engine may forget a text and make it again from its ids. What needs the
-network is asked through `reader`, once for all steps of a pass. Try it: `pytest tests/engines/test_texts.py`
+network is asked through `reader`, once for all steps of a pass.
 
 Shapes: n steps, W places that the network reads of each, d features of a token.
 """
@@ -26,8 +26,6 @@ from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
 
 
-__all__ = ["Known", "Step", "Text", "check"]
-
 Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -46,19 +44,12 @@ def check(config: IGCConfig) -> None:
 
 
 class Text(NamedTuple):
-    """A text as far as it is known.
+    """A text as far as it is known."""
 
-    Attributes:
-        ids: its tokens. The list is shared with the texts that continue this one, and may be longer.
-        length: number of its tokens.
-        anchors: position and kind of each anchor.
-        row: how far the results of its steps are written.
-    """
-
-    ids: list[int]
-    length: int = 0
-    anchors: tuple[tuple[int, int], ...] = ()
-    row: Row = Row()
+    ids: list[int]  # its tokens. The list is shared with the texts that continue this one, and may be longer.
+    length: int = 0  # number of its tokens
+    anchors: tuple[tuple[int, int], ...] = ()  # position and kind of each anchor
+    row: Row = Row()  # how far the results of its steps are written
 
     def appended(self, ids: Sequence[int]) -> Text:
         """The text with more tokens, whose anchors are not known yet."""

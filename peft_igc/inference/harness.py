@@ -70,10 +70,7 @@ def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tenso
     """Anchors [B, A] of likelihood requests, -1 for none, where `generate` would have them after the same context.
 
     `ids` [B, T] int64 are texts that are filled on the right. None if none of them is a request: the harness is trying
-    batch sizes.
-
-    Raises:
-        RuntimeError: if only some rows are requests, so that the harness makes its batches in a new way.
+    batch sizes. If only some are, the harness makes its batches in a new way, which is a RuntimeError.
     """
     found = [ends.get(key_of(row)) for row in ids.tolist()]
     known = [end for end in found if end is not None]

@@ -120,12 +120,8 @@ class HiddenInputMapping(nn.Module):
     ) -> torch.Tensor:
         """The slots [N, S, d] of N steps, read at once.
 
-        Args:
-            kept, valid: As in `forward`.
-            seen: [B, L] bool, the tokens that a step may attend to.
-            row, anchor, since: [N] int64, the row of each step, and the last and the first token of its context, -1
-                for no anchor.
-            longest: Number of tokens of the longest context.
+        `seen` [B, L] bool are the tokens that a step may attend to; `row`, `anchor`, `since` [N] int64 the row of each
+        step, and the last and the first token of its context, -1 for no anchor. The longest context has `longest`.
         """
         length = kept.shape[1]
         place = torch.arange(min(length, longest), device=kept.device)  # [window]

@@ -172,13 +172,9 @@ class TokenInputMapping(nn.Module):
     ) -> tuple[torch.Tensor, ...]:
         """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
 
-        Args:
-            x, visible: The places, and [N, 1, W] bool, which of them are not empty.
-            number: [N, W] bool, places with a number that may be an operand.
-            sentence: [N, W] int64, the sentence of each place.
-
-        Returns:
-            `scores`, `operator`, `marks`, `places` and `signs` of a `Pointing`.
+        `visible` [N, 1, W] bool are the places that are not empty, `number` [N, W] bool those with a number that may
+        be an operand, `sentence` [N, W] int64 their sentences. Returns `scores`, `operator`,
+        `marks`, `places` and `signs` of a `Pointing`.
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))

@@ -6,7 +6,7 @@
 * `places`: the numbers of a text, from its token ids, on the host.
 
 Imports `text` and torch. Start with `digits`, then `calculator`. The place of both in the method
-is described in `docs/how_it_works.md`. Try it: `pytest tests/numbers`
+is described in `docs/how_it_works.md`.
 """
 
 from .calculator import OPERATIONS, Result, Status, calculate, evaluate_exactly

@@ -5,7 +5,6 @@ the result, and a `Status`. Where an operation has no result, the status gives t
 placeholders, never a wrong number. Every operation is computed for every row and the requested one is selected: no
 loop over rows, no host synchronisation and no control flow on data, so `torch.compile(fullgraph=True)` works on any
 device. Exact at any number of digits. No parameters and no gradient. See Eq. 10 of `docs/how_it_works.md`.
-Try it: `pytest tests/numbers/test_calculator.py`
 
 Shapes: D digits of an operand, R digits of a result, K operations, n digits that an operation has; `...` is any number
 of leading dimensions.
@@ -22,8 +21,6 @@ from ..text.operations import FUNCTIONS
 from ..text.rounding import Division
 from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
-
-__all__ = ["NO_ARITHMETIC", "OPERATIONS", "Division", "Result", "Status", "calculate", "evaluate_exactly"]
 
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
 

@@ -4,7 +4,7 @@ A number has `width` digit classes, most significant digit first, `PAD` after th
 (0 plus, 1 minus): `-12` at width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. Numbers are
 left-aligned because tokenizers split them from the left (paper, appendix on tokenization): the leading digits have the
 same slots at every length. Functions of tensors alone run on any device, without loops over rows or synchronisation.
-No arithmetic here, see `calculator`. Try it: `pytest tests/numbers/test_digits.py`
+No arithmetic here, see `calculator`.
 
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
@@ -14,18 +14,6 @@ import re
 import torch
 from torch import Tensor
 
-
-__all__ = [
-    "NUM_CLASSES",
-    "PAD",
-    "canonical",
-    "decode",
-    "is_number",
-    "length",
-    "parse_number",
-    "to_left_aligned",
-    "to_right_aligned",
-]
 
 PAD = 10  # class of the placeholder: no digit in this slot
 POINT = 11  # class of a decimal point, among numbers that are compared and not calculated with

@@ -4,7 +4,6 @@ In: the ids of a text as a list, and a `TokenTable`. Out: `Run`s, every number w
 `Places`: one for each number and one for each other token. A broken number (see `text.literals`) is one place, but
 cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place: `text.requests` knows
 them, and the network reads the request as it is without. Signs, and which numbers are operands, are not decided here.
-Try it: `pytest tests/numbers/test_number_runs.py`
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING, UNSEEN, Spelled
 
 
-__all__ = ["FAR", "LEAD", "Places", "Run", "number_runs", "places_of"]
-
 FAR = 3  # numbers of one line on each side of another one that are counted
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
@@ -39,19 +36,12 @@ class Run(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The places that one step reads, in the order of the text; the last one is its anchor.
+    """The places that one step reads, in the order of the text; the last one is its anchor."""
 
-    Attributes:
-        at: the token of each place, of a number its first one.
-        sentence: the index of its sentence, from 0.
-        numbers: the runs that begin at a place, by place.
-        columns: of the numbers, by place, what `_columns` finds.
-    """
-
-    at: list[int]
-    sentence: list[int]
-    numbers: dict[int, Run]
-    columns: dict[int, int]
+    at: list[int]  # the token of each place, of a number its first one
+    sentence: list[int]  # the index of its sentence, from 0
+    numbers: dict[int, Run]  # the runs that begin at a place, by place
+    columns: dict[int, int]  # of the numbers, by place, what `_columns` finds
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:

@@ -21,8 +21,6 @@ from ..text.token_table import TokenTable, numbers_of
 from ..text.vocabulary import Vocabulary, token_ids
 
 
-__all__ = ["TokenizerProfile", "check_tokenizer"]
-
 LONGEST_RUN = 20  # digits of the longest sampled run
 SAMPLES = 100  # sampled runs of each length
 SHOWN = (4, 7, 10)  # lengths of runs whose splits are reported

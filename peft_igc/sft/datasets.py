@@ -278,10 +278,8 @@ def _form(name: str, part: Any) -> str:
 def join(parts: dict[str, Any]) -> Any:
     """Concatenates datasets. The result has the columns of all of them, with None where a part has no such column.
 
-    If one part has lists of annotations, the single annotations of the others become lists of one.
-
-    Raises:
-        ValueError: Parts do not go together. The message names them.
+    If one part has lists of annotations, the single annotations of the others become lists of one. Parts that do not
+    go together are named by a ValueError.
     """
     from datasets import concatenate_datasets
 

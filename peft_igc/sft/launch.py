@@ -37,10 +37,8 @@ def _parser() -> argparse.ArgumentParser:
 def launch_arguments(rest: list[str]) -> list[str]:
     """Checks the arguments of `accelerate launch`, those that another parser did not recognize.
 
-    A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing.
-
-    Raises:
-        ValueError: `accelerate launch` does not know some arguments either. The message names all of them.
+    A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing. Those that `accelerate launch`
+    does not know either are named by a ValueError.
     """
     parser = _parser()
     flags = {text for action in parser._actions if action.nargs == 0 for text in action.option_strings}

@@ -107,11 +107,7 @@ def device_arguments(given: set[str]) -> list[str]:
 
 
 def given_names(argv: Sequence[str]) -> set[str]:
-    """Names of the arguments on a command line and in the YAML file that it names.
-
-    Raises:
-        FileNotFoundError, ValueError: The YAML file cannot be read.
-    """
+    """Names of the arguments on a command line and in the YAML file that it names, which has to be readable."""
     words = list(argv)
     names = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     if "--config" in words:

@@ -2,7 +2,6 @@
 
 In: conversational rows with operand columns, as `ArithmeticRows` yields them. Out: rows with `input_ids` and `labels`,
 which TRL does not tokenize again; its own preparation takes several calls per row. Nothing is truncated.
-Try it: `pytest tests/trainer/test_batches.py`
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from torch.utils.data import Sampler
 from ..data.columns import ALL_COLUMNS
 from ..data.dataset import shuffled
 
-
-__all__ = ["Lots", "as_dataset", "tokenized"]
 
 BATCHES_AT_ONCE = 16
 

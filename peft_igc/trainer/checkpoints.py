@@ -5,7 +5,6 @@ A process that is killed while it saves leaves an incomplete folder, which trans
 writes `trainer_state.json` last, so a folder with that file is complete.
 Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained
 (a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
-Try it: `pytest tests/trainer/test_checkpoints.py`
 """
 
 from __future__ import annotations
@@ -23,9 +22,6 @@ from torch import nn
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 
-
-__all__ = ["ROWS", "TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_trained"]
-__all__ += ["warn_of_other_rows", "weights_to_save"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,6 @@
 """What a trainer refuses before anything is trained: models, arguments and data with which nothing would be learned.
 
 In: a trainer, its model or its arguments. Out: a ValueError with the cure, or nothing.
-Try it: `pytest tests/trainer/test_trainer.py -k refused`
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from ..tuner.layer import IGCLayer
 from .checkpoints import weights_to_save
 from .optimizer import own_parameters
 
-
-__all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
-__all__ += ["refuse_others_trained"]
 
 # The options with steps that train only the reading, and the value of each without such steps.
 _OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}

@@ -3,7 +3,6 @@
 In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
 with `igc_anchors` and the seven target tensors that the model takes. `labels` assigns the columns to anchors: once, in
 a dataset of `IGCTrainer`; here, in that of another trainer. Of rows that are not supervised no anchor is checked.
-Try it: `pytest tests/trainer/test_collator.py`
 
 Shapes: B rows, T positions, A anchors per row, S operands, D digits of an operand, R digits of a result.
 """
@@ -19,15 +18,14 @@ from typing import Any
 
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, ROW_COLUMN, StepLabel, encode_steps
+from ..data.columns import ALL_COLUMNS, ROW_COLUMN, encode_steps
+from ..data.exact_values import StepLabel
 from ..mappings.readings import IGNORE
 from ..text.token_table import TokenTable
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
 from .labels import STEPS, UNKNOWN, steps_of, steps_of_checked, warn_of_unread
 
-
-__all__ = ["IGCDataCollator", "SingleDigits", "ours"]
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 In: arguments. Out: the same arguments, validated. Arguments that depend on the model or the dataset are validated by
 the trainer.
-Try it: `pytest tests/trainer/test_trainer.py -k default`
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any, TypeVar
 
 from trl import SFTConfig
 
+from ..tuner.config_values import with_help
 
-__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "WritingStage", "settings_of"]
 
 Settings = TypeVar("Settings")
 
@@ -77,6 +76,7 @@ class WritingStage:
         return replace(self, **short, rows=max(self.batch_size, math.ceil(part * self.rows)))
 
 
+@with_help
 @dataclass
 class IGCSFTConfig(SFTConfig):
     r"""
@@ -135,27 +135,18 @@ class IGCSFTConfig(SFTConfig):
 
     _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "igc_writing"]
 
-    igc_loss_weight: float = field(default=1.0, metadata={"help": "Weight of the reading loss in the training loss."})
-    igc_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "AdamW's learning rate of the calculator. None: `learning_rate`, or 1e-3 if that is 2e-5."},
-    )
-    igc_muon_learning_rate: float | None = field(
-        default=None, metadata={"help": "Muon's learning rate of the calculator's matrices. None: AdamW for all."}
-    )
-    igc_writing_every: int = field(
-        default=1, metadata={"help": "Train the writing in the first of every N steps, the reading in all."}
-    )
-    igc_writing: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Settings of a second stage for the writing; all steps train the reading."}
-    )
+    igc_loss_weight: float = 1.0
+    igc_learning_rate: float | None = None
+    igc_muon_learning_rate: float | None = None
+    igc_writing_every: int = 1
+    igc_writing: dict[str, Any] | str | None = None
     # The name of `gradient_checkpointing` in transformers from version 5.23 on, so that it holds in all of them.
     activation_checkpointing: bool | None = field(
         default=None, metadata={"help": "Replaces `gradient_checkpointing`.", "nargs": "?", "const": True}
     )
-    igc_exact_match: int = field(default=0, metadata={"help": "Rows of each eval set answered at every evaluation."})
-    igc_exact_match_tokens: int = field(default=24, metadata={"help": "Maximum number of tokens of such an answer."})
-    igc_curves: bool = field(default=True, metadata={"help": "Plot `learning_curves.png` in `output_dir` at the end."})
+    igc_exact_match: int = 0
+    igc_exact_match_tokens: int = 24
+    igc_curves: bool = True
 
     def __post_init__(self) -> None:
         # Both names at once, so that no version warns of the other one, which TRL (1.16) sets by default.

@@ -4,7 +4,6 @@ In: a dataset whose rows have `prompt` and `completion`, or `messages`, as text.
 and the correct answer), and the number of those that a model answers correctly. The model is given nothing but the
 prompt; operand columns are never read. Only the last answer of a row is used. Rows without an answer and rows that are
 too long are counted by reason. The trainer decides when to measure, and logs the result.
-Try it: `pytest tests/trainer/test_exact_match.py`
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from trl.data_utils import apply_chat_template
 from ..inference.decoding import end_tokens, longest_text
 from ..inference.evaluation import answer_tokens, decode_answer, is_right
 
-
-__all__ = ["ExactMatch", "Question"]
 
 logger = logging.getLogger(__name__)
 

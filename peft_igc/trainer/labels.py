@@ -6,7 +6,6 @@ Where the rules read an expression, its value must be that of `igc_expression`; 
 calculator would write it whatever was learned. Where they read none, a pair of integers is left to the network, as in
 `igc_operands`, and every other step is not supervised, since the calculator is silent there. With the token interface,
 which points at numbers, the text must also spell each operand before its anchor.
-Try it: `pytest tests/trainer/test_labels.py`
 
 Shapes: A anchors of a row, T tokens.
 """
@@ -23,18 +22,10 @@ from typing import Any, NamedTuple
 import torch
 from trl import SFTConfig
 
-from ..data.columns import (
-    ALL_COLUMNS,
-    EXPRESSION,
-    EXPRESSION_COLUMN,
-    NO_ARITHMETIC,
-    ROW_COLUMN,
-    StepLabel,
-    check_columns,
-    label,
-)
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, check_columns, label
+from ..data.exact_values import EXPRESSION, StepLabel
 from ..mappings.decisions import said_at
-from ..numbers.calculator import Status
+from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.places import number_runs
 from ..text.literals import integers
 from ..text.refusals import Reason
@@ -43,9 +34,6 @@ from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, find_a
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.notices import is_new
 
-
-__all__ = ["ROW_COLUMNS", "STEPS", "UNKNOWN", "RowCheck", "RowSteps", "checked_rows", "steps_of"]
-__all__ += ["steps_of_checked", "warn_of_unread"]
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ tokens and a vocabulary of 49,152, nine tenths of the logits are saved. Loss and
 rounding: sums over fewer terms, all others of which are exactly zero.
 
 Models without such a head, passes without labels, and passes that are compiled run as they are.
-Try it: `pytest tests/trainer/test_labels_only.py`
 
 Shapes: B rows, T positions, H hidden size, N positions with a label.
 """
@@ -23,8 +22,6 @@ from torch import nn
 
 from ..mappings.readings import IGNORE
 
-
-__all__ = ["score_labels_only"]
 
 # Fields of TRL's `FusedCausalLMOutput` with one value per position.
 _PER_TOKEN = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")

@@ -7,7 +7,6 @@ AdamW trains embeddings, biases, norms and classifiers; it also trains all param
 parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrices.
 
 Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
-Try it: `pytest tests/trainer/test_optimizer.py`
 """
 
 from __future__ import annotations

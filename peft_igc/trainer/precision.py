@@ -2,7 +2,6 @@
 
 Instruction sets do not tell: with AVX512-BF16 alone one processor multiplies matrices five times as fast in bf16, and
 another one more slowly than in fp32. So a matrix product is timed, once per process.
-Try it: `pytest tests/trainer/test_precision.py`
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from functools import cache
 
 import torch
 
-
-__all__ = ["computes_bf16", "in_bf16"]
 
 _FASTER = 1.5  # a training step has more than products, and converts between both types
 _SIZES = (256, 576, 1536)  # rows, inputs and outputs of a product: a small layer, a few milliseconds

@@ -3,7 +3,6 @@
 In: the logs of a trainer of Transformers or TRL. Out: lines of text through `say`, `history` (an entry per log) and
 `checks` (an entry per measurement of exact match). At the time limit the run stops after the current step; otherwise
 the training is not changed.
-Try it: `pytest tests/trainer/test_two_stage.py`
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from ..inference.evaluation import duration
-
-
-__all__ = ["Progress"]
 
 
 class Progress(TrainerCallback):

@@ -5,7 +5,6 @@ nothing from later layers (paper, "Modified Training Process"), so a pass that t
 it. Nor does it train the layers before it, so `KeptOutputs` computes their outputs once per text: at layer 12 of
 SmolLM2-135M they are nine tenths of a step. Dropout in these layers is drawn once. Memory: two bytes per number, 1.2
 KB per token and layer read of SmolLM2-135M. Also decides which steps train only the reading.
-Try it: `pytest tests/trainer/test_reading_only.py`
 
 Shapes: B rows, T positions, H hidden size.
 """
@@ -28,8 +27,6 @@ from ..tuner.call import Fields, ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
 
-
-__all__ = ["KeptOutputs", "read_alone", "recorded", "run_once", "supervised_steps"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 

@@ -19,8 +19,6 @@ from ..data.columns import ALL_COLUMNS, supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
 
-__all__ = ["FILE_NAME", "annotated_rows", "draw_curves", "extend_card", "series", "training_record"]
-
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "learning_curves.png"

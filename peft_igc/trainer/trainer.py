@@ -6,7 +6,6 @@ In: a dataset as for `SFTTrainer`, with operand columns (`data.columns`). Out: a
 The model computes the reading loss and returns it as a field of its output; the trainer weights it, adds it to the
 language-model loss and logs it. A model without an IGC adapter is refused; `BaselineTrainer` takes it, and behaves as
 `SFTTrainer` then. The trainer depends on internals of TRL 1.16 and transformers 5.23; comments name the places.
-Try it: `pytest tests/trainer/test_trainer.py`
 
 Shapes: B rows, T positions, A anchors per row.
 """
@@ -48,8 +47,6 @@ from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
 from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
-
-__all__ = ["BaselineTrainer", "IGCSFTConfig", "IGCTrainer"]
 
 logger = get_logger(__name__)
 

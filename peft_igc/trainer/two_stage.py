@@ -38,9 +38,6 @@ from .progress import Progress
 from .reading_only import run_once
 
 
-__all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
-
-
 @dataclass(eq=False)
 class Kept:
     """What the decoder layers up to the calculator's returned in the first pass over a batch, and the keys and values

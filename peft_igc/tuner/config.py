@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from peft import PeftConfig, TaskType
-from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
+from peft.utils import SAFETENSORS_WEIGHTS_NAME
 
 from ..numbers.tokenizer_profile import TokenizerProfile
 from ..text.rounding import Division, Rounding
@@ -23,13 +23,7 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import Vocabulary
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
-from .config_values import (
-    INTERFACES,
-    PROMPT_END,
-    ROW,
-    SINCE_LAST_ANCHOR,
-    settle,
-)
+from .config_values import PROMPT_END, SINCE_LAST_ANCHOR, settle, with_help
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
 from .saving.vocabulary_file import vocabulary_in
@@ -42,18 +36,12 @@ class IGCPeftType(str, enum.Enum):  # noqa: UP042
     IGC = "IGC"
 
 
-# If PEFT gains a member of this name, that member is used: equality and hash then agree everywhere.
-IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
+IGC_PEFT_TYPE: Any = IGCPeftType.IGC
 
 NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
 
 
-def _setting(default: Any, text: str) -> Any:
-    if isinstance(default, list):
-        return field(default_factory=lambda: [*default], metadata={"help": text})
-    return field(default=default, metadata={"help": text})
-
-
+@with_help
 @dataclass
 class IGCConfig(PeftConfig):
     """Configuration of [`IGCModel`], the Integrated Gated Calculator (paper, section "Methods").
@@ -186,42 +174,42 @@ class IGCConfig(PeftConfig):
     saved with the weights. A config without the file of its weights has None until these are loaded.
     """
 
-    interface: str = _setting("hidden", "one of " + ", ".join(INTERFACES))
-    number_tokens: dict[str, Any] | None = _setting(None, "how the tokenizer spells numbers")
+    interface: str = "hidden"
+    number_tokens: dict[str, Any] | None = None
 
-    layer: int = _setting(1, "index of the decoder layer that is written, and read")
-    read_from: list[int] | None = _setting(None, "layers that are read instead of it")
-    anchors: Any = _setting(None, "the anchor rules, made by `from_tokenizer`")
+    layer: int = 1
+    read_from: list[int] | None = None
+    anchors: Any = None
 
-    reading_context: str | int = _setting(SINCE_LAST_ANCHOR, f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens")
-    num_digits: int | None = _setting(None, "maximum number of digits of an operand")
-    reading_dim: int = _setting(512, "width of the input mapping")
-    reading_layers: int | None = _setting(None, "encoder layers of the input mapping")
-    reading_ffn: int | None = _setting(None, "width of its feed-forward layers")
-    confidence: float = _setting(0.0, "minimum probability of a reading that is used")
-    temperature: float = _setting(1.0, "divides the logits of a reading, to calibrate them")
-    num_heads: int = _setting(8, "attention heads of both mappings")
+    reading_context: str | int = SINCE_LAST_ANCHOR
+    num_digits: int | None = None
+    reading_dim: int = 512
+    reading_layers: int | None = None
+    reading_ffn: int | None = None
+    confidence: float = 0.0
+    temperature: float = 1.0
+    num_heads: int = 8
 
-    operations: list[str] = _setting(["+", "-", "*", "/"], "symbols of the operations")
-    max_operands: int = _setting(8, "numbers of an expression in symbols, at most")
-    rounding: str = _setting("refuse", "refuse, floor, trunc, or such as half_up:2")
-    result_digits: int | None = _setting(None, "maximum number of digits of a result; None: `num_digits`")
+    operations: list[str] = field(default_factory=lambda: ["+", "-", "*", "/"])
+    max_operands: int = 8
+    rounding: str = "refuse"
+    result_digits: int | None = None
 
-    writing_dim: int | None = _setting(None, "width of the attention over the result's digits")
-    writing_ffn: int | None = _setting(None, "hidden width of the update's MLP")
-    gate_dim: int = _setting(128, "hidden width of the gate's MLP")
-    write_again: bool = _setting(True, "whether a result may be written more than once")
+    writing_dim: int | None = None
+    writing_ffn: int | None = None
+    gate_dim: int = 128
+    write_again: bool = True
 
-    teacher_forcing: bool = _setting(True, "pass the correct result to the output mapping in training mode")
-    detach_reading: bool = _setting(True, "stop the reading's gradient at the adapter")
+    teacher_forcing: bool = True
+    detach_reading: bool = True
 
-    trained_with: list[str] | None = _setting(None, "adapters trained with it")
+    trained_with: list[str] | None = None
 
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
-    target_modules: list[str] | str | None = _setting(None, "not used: set `layer`")
-    exclude_modules: list[str] | str | None = _setting(None, "not used: set `layer`")
-    modules_to_save: list[str] | None = _setting(None, "further modules to train and save")
-    trainable_token_indices: list[int] | None = _setting(None, "not used")
+    target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
+    trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
 
     vocabulary: InitVar[Vocabulary | None] = None
 

@@ -6,7 +6,10 @@ what was got and the cure. What only one field's own type decides (a token table
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
+from types import MappingProxyType
 from typing import Any
 
 from ..text.rounding import Rounding
@@ -36,6 +39,19 @@ MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
 MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
 
 
+_DOCUMENTED = re.compile(r"^    (\w+) \(.*\):\n((?: {8}.*\n?)+)", re.MULTILINE)
+
+
+def with_help(kind: Any) -> Any:
+    """Gives each field of a dataclass the beginning of its entry in the docstring as help on the command line."""
+    texts = dict(_DOCUMENTED.findall(inspect.getdoc(kind) or ""))
+    for one in dataclasses.fields(kind):
+        if one.name in texts:
+            text = re.split("[.;] ", " ".join(texts[one.name].split()))[0]
+            one.metadata = MappingProxyType({"help": text.rstrip(".")})
+    return kind
+
+
 # An entry of `trained_with` is the path of the other adapter's folder from the calculator's. PEFT (0.21) saves the
 # adapters of a model as `default` in the folder itself and others in subfolders of their names. So it is `NAME`,
 # `../NAME`, or `..` for the adapter `default`, and never a path that leads out of the folder of all adapters.
@@ -58,11 +74,7 @@ def check_entries(value: Any) -> None:
 
 
 def settle(config: Any) -> None:
-    """Sets what is None in an `IGCConfig` to the interface's default, and checks every field.
-
-    Raises:
-        ValueError: a field, or two fields that do not go together.
-    """
+    """Sets what is None in an `IGCConfig` to the interface's default, and checks every field (a ValueError)."""
     _check_names(config)
     _check_interface(config)
     _set_sizes(config)

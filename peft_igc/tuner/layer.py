@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from accelerate.hooks import remove_hook_from_submodules
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
@@ -31,7 +32,6 @@ from .graphs import act_in_graph, act_with_plan, has_plan, number_of
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
-from .saving.offloaded import bring_back
 from .state.cache import find_cache, forget_plan, states_of
 
 
@@ -157,17 +157,21 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
         if device is not None and device.type == "meta":
             # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it. While
-            # PEFT loads an adapter, the base has no hooks (see `offloaded`).
+            # PEFT loads an adapter, the base has no hooks.
             device = torch.device("cpu" if executed_on is None else executed_on)
         return device, dtype
 
     def bring_back(self, name: str) -> None:
-        """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
-        mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
-        if any(next(mapping.parameters()).device.type == "meta" for mapping in mappings):
-            device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
-            for mapping in mappings:
-                bring_back(mapping, device)
+        """Ends the off-loading of an adapter's weights by accelerate (1.15), if they are.
+
+        Accelerate gives weights back around each module's `forward`. Ours are also used outside of it, are small, and
+        are in no index of a file on the disk.
+        """
+        for mapping in (self.igc_input_mapping[name], self.igc_output_mapping[name]):
+            is_meta = next(mapping.parameters()).device.type == "meta"
+            if is_meta and any(hasattr(module, "_hf_hook") for module in mapping.modules()):
+                remove_hook_from_submodules(mapping)  # it restores the weights
+                mapping.to(self._get_base_layer_device_and_dtype(self.get_base_layer())[0])
 
     # ------------------------------------------------------------------------------------------ the forward pass
     def forward(self, *args: Any, **kwargs: Any) -> None:

@@ -218,11 +218,7 @@ class IGCModel(BaseTuner):
         state_dict: dict[str, torch.Tensor],
         unwanted_adapter_names: list[str],
     ) -> dict[str, torch.Tensor]:
-        """The adapter's own weights, whatever other tuners are in the model.
-
-        Raises:
-            ValueError: if some of them are missing.
-        """
+        """The adapter's own weights, whatever other tuners are in the model; missing ones are a ValueError."""
         found = {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
         if any(v.device.type == "meta" for v in found.values()):
             _bring_back(model, adapter_name)
@@ -243,11 +239,7 @@ class IGCModel(BaseTuner):
     def _remap_adapter_state_dict_for_load(
         cls, model: nn.Module, config: PeftConfig, adapter_name: str, state_dict: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
-        """Renames the keys of a file to those of the model.
-
-        Raises:
-            ValueError: if the weights are not those of the adapter (see `checked_weights`).
-        """
+        """Renames the keys of a file to those of the model (see `checked_weights`)."""
         _bring_back(model, adapter_name)
         return checked_weights(model, config, adapter_name, state_dict)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from peft import PeftModel
+from peft import PeftConfig, PeftModel
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
@@ -23,24 +25,10 @@ from .layer import IGCLayer
 from .model import IGCModel
 from .saving.adapter_files import check_beside, check_names
 from .saving.companions import warn_of_calculator
-from .saving.offloaded import left_in_place
 
 
 def register() -> None:
-    """Puts IGC into PEFT's tables. Calling it again changes nothing.
-
-    Raises:
-        KeyError: if another package has registered the name or the prefix.
-    """
-    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE, IGCConfig)
-    if holder.__qualname__ != IGCConfig.__qualname__:
-        raise KeyError(
-            f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one of the "
-            "packages."
-        )
-    for other, prefix in PEFT_TYPE_TO_PREFIX_MAPPING.items():
-        if prefix == IGCModel.prefix and other != IGC_PEFT_TYPE:
-            raise KeyError(f"The PEFT prefix {prefix!r} is registered for {other!r}. Import only one of the packages.")
+    """Puts IGC into PEFT's tables. Calling it again changes nothing."""
     PEFT_TYPE_TO_CONFIG_MAPPING[IGC_PEFT_TYPE] = IGCConfig
     PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
@@ -90,7 +78,7 @@ def _load_what_was_saved() -> None:
 
     @functools.wraps(load)
     def load_adapter(self: PeftModel, model_id: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
-        with left_in_place(self, model_id, kwargs):
+        with _left_in_place(self, model_id, kwargs):
             result = load(self, model_id, adapter_name, *args, **kwargs)
         warn_of_calculator(self, adapter_name, Path(model_id, kwargs.get("subfolder") or ""))
         return result
@@ -100,11 +88,31 @@ def _load_what_was_saved() -> None:
         config, subfolder = kwargs.get("config"), kwargs.get("subfolder") or ""
         if isinstance(config, IGCConfig) and config.loaded_from is None:  # a changed copy
             config.loaded_from, config.source = str(Path(model_id, subfolder)), (str(model_id), subfolder)
-        with left_in_place(model, model_id, kwargs):
+        with _left_in_place(model, model_id, kwargs):
             return attach(cls, model, model_id, *args, **kwargs)
 
     load_adapter._igc = from_pretrained._igc = True  # type: ignore[attr-defined]
     PeftModel.load_adapter, PeftModel.from_pretrained = load_adapter, classmethod(from_pretrained)
+
+
+@contextmanager
+def _left_in_place(model: nn.Module, source: Any, options: dict[str, Any]) -> Iterator[None]:
+    """Hides from PEFT that weights of a base are off-loaded, while it loads a calculator.
+
+    PEFT (0.21) would end the off-loading, and begin another one that includes adapters around modules of the base.
+    `source` is the adapter's folder or hub id, `options` are further arguments of the loading.
+    """
+    placed = [module for module in model.modules() if "hf_device_map" in vars(module)]
+    hub, *_ = PeftConfig._split_kwargs(options)
+    if not placed or PeftConfig._get_peft_type(source, **hub) != IGC_PEFT_TYPE:
+        yield
+        return
+    maps = [vars(module).pop("hf_device_map") for module in placed]
+    try:
+        yield
+    finally:
+        for module, places in zip(placed, maps, strict=True):
+            module.hf_device_map = places
 
 
 register()

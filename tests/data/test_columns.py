@@ -6,7 +6,8 @@ import itertools
 import pytest
 import torch
 
-from peft_igc.data.columns import StepLabel, check_columns, encode_steps, label
+from peft_igc.data.columns import check_columns, encode_steps, label
+from peft_igc.data.exact_values import StepLabel
 from peft_igc.numbers.calculator import Status, calculate
 from peft_igc.numbers.digits import PAD, decode
 from peft_igc.text.rounding import Rounding

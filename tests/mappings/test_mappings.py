@@ -43,7 +43,6 @@ def test_states_of_unequal_size_count_alike_and_those_of_zeros_stay_finite():
     unit = [h / h.pow(2).mean(-1, keepdim=True).sqrt() for h in (first, second)]
     torch.testing.assert_close(mix([first, second]), share * unit[0] + (1 - share) * unit[1])
 
-
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         found = mix([torch.zeros(2, 3, 8, dtype=dtype), second.to(dtype)])
         assert found.dtype is dtype

@@ -22,8 +22,8 @@ def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_app
     assert {action.dest for action in SFTParser()._actions if action.dest != "help"} <= set(names)
     assert len(names) == len(set(names))
     texts = " ".join(page.split())
-    assert "maximum number of digits of an operand (default: 10 (hidden), 40 (tokens))." in texts
-    assert f"probability of a reading that is used (default: {CONFIDENCE})." in texts
+    assert "Maximum number of digits of an operand, at least 1 (default: 10 (hidden), 40 (tokens))." in texts
+    assert f"(operands, signs and operator together), in 0..1 without 1 (default: {CONFIDENCE})." in texts
     assert "default: None" not in texts
 
 

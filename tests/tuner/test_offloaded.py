@@ -1,4 +1,4 @@
-"""Promises of `offloaded`: on a base with weights on the disk, an adapter has the weights of its file, and works."""
+"""On a base with weights on the disk, an adapter has the weights of its file, and works."""
 
 import copy
 

@@ -6,7 +6,6 @@ from checks import logits, lora
 from peft import (
     IA3Config,
     LoHaConfig,
-    LoraConfig,
     PeftConfig,
     PeftModel,
     PromptTuningConfig,
@@ -34,16 +33,6 @@ def test_peft_finds_the_method_by_its_name_and_by_its_member_however_often_it_is
     assert type(get_peft_config({"peft_type": "IGC", "layer": 2})) is IGCConfig
     assert type(PeftConfig.from_peft_type(peft_type="IGC")) is IGCConfig
 
-
-def test_a_name_or_a_prefix_that_another_package_holds_raises(monkeypatch):
-    monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", LoraConfig)
-    with pytest.raises(KeyError, match="type 'IGC' is registered by `peft.tuners.lora.config`. Import only one"):
-        register()
-    assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is LoraConfig
-    monkeypatch.undo()
-    monkeypatch.setitem(PEFT_TYPE_TO_PREFIX_MAPPING, "OTHER", "igc_")
-    with pytest.raises(KeyError, match="The PEFT prefix 'igc_' is registered for 'OTHER'. Import only one"):
-        register()
 
 
 @pytest.mark.filterwarnings(*NESTED)

@@ -16,21 +16,6 @@ from typing import NamedTuple
 from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
 
 
-__all__ = [
-    "KINDS",
-    "OTHER",
-    "SILENT_KINDS",
-    "STORIES",
-    "frame",
-    "look_alike",
-    "sentence",
-    "silent",
-    "supported",
-    "surround",
-    "system",
-    "unsupported",
-]
-
 Texts = Sequence[str]
 
 THREE, OTHER = "three operands", "other operations"

@@ -20,8 +20,6 @@ from ..mixture import Mixture
 from .phrases import Style, fill, of_length
 
 
-__all__ = ["HELD_OUT", "Handwritten", "draw", "read_texts", "texts_by"]
-
 _FOLDER = Path(__file__).parent / "by_hand"
 # Authors of whom no text is trained: those whose texts fit `confidence`, and those whose texts measure the outcome.
 HELD_OUT = {

@@ -19,30 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-__all__ = [
-    "BIGBENCH",
-    "NUMBERS",
-    "OPERATOR_WORDS",
-    "TEXTS",
-    "UNABLE",
-    "Style",
-    "Text",
-    "casual",
-    "choose",
-    "derived",
-    "draw_date",
-    "drawn",
-    "fill",
-    "fill_context",
-    "fill_look_alike",
-    "is_held_out",
-    "line_of",
-    "of_length",
-    "pools",
-    "values_of",
-    "words",
-]
-
 # The completion of every row in which the calculator gives no number.
 UNABLE = "I cannot compute that."
 OPERATOR_WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
@@ -59,19 +35,12 @@ _HELD_OUT = 6  # one template in 6
 
 
 class Text(NamedTuple):
-    """A drawn text, or a template of one, whose fields are still open.
+    """A drawn text, or a template of one, whose fields are still open."""
 
-    Attributes:
-        text: The text.
-        completion: Its completion, for a text that asks for no supported calculation.
-        kind: The kind of such a text.
-        thing: The counted things, if the answer may name them.
-    """
-
-    text: str
-    completion: str = UNABLE
-    kind: str = ""
-    thing: str | None = None
+    text: str  # The text
+    completion: str = UNABLE  # Its completion, for a text that asks for no supported calculation
+    kind: str = ""  # The kind of such a text
+    thing: str | None = None  # The counted things, if the answer may name them
 
 
 @functools.cache
@@ -150,17 +119,11 @@ _OF_LOOK_ALIKES = re.compile(rf"\{{({'|'.join(_RANGES)})\}}")
 
 
 class Style(NamedTuple):
-    """How the numbers of one text are written.
+    """How the numbers of one text are written."""
 
-    Attributes:
-        separated: `1,234,567`.
-        spelled: Negative numbers in brackets or in words where they are alone.
-        in_words: Rather in words, `negative 58`.
-    """
-
-    separated: bool = False
-    spelled: bool = False
-    in_words: bool = False
+    separated: bool = False  # `1,234,567`
+    spelled: bool = False  # Negative numbers in brackets or in words where they are alone
+    in_words: bool = False  # Rather in words, `negative 58`
 
     @classmethod
     def drawn(cls, template: str, separators: float, spelled_signs: float, rng: random.Random) -> "Style":

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-__all__ = ["KINDS", "draw"]
-
 MOST_NUMBERS = 8
 
 _TIMES, _DIVIDE, _MINUS = ("*", "*", "*", "×", "·"), ("/", "/", "÷"), ("-", "-", "-", "\u2212")

@@ -22,8 +22,6 @@ from .handwritten import Handwritten, texts_by
 from .phrases import BIGBENCH, NUMBERS, UNABLE, Style, Text, drawn, pools, words
 
 
-__all__ = ["FEW", "HELD_OUT", "TRAINING", "Wording", "answer", "cue"]
-
 _FIELD = re.compile(r"\{(\w+)\}")
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _FIELDS = (*NUMBERS, *"hijklmnop")

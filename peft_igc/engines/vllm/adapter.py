@@ -21,9 +21,6 @@ from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
 
 
-__all__ = ["load", "load_config"]
-
-
 def load_config(source: str) -> IGCConfig:
     """The config of the adapter in a folder, or of that name on the hub.
 

@@ -30,8 +30,6 @@ from .checks import Setting, cannot_attach, check_adapter, check_engine, check_t
 from .records import RecordLayer
 
 
-__all__ = ["REQUIRED", "install"]
-
 logger = init_logger(f"vllm.{__name__}")  # vLLM shows its own loggers only
 
 REQUIRED = "peft_igc.engines.vllm.required.Calculator"  # with this `--worker-extension-cls` no engine runs without one

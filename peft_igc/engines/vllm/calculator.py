@@ -23,8 +23,6 @@ from ..texts import Known, Step, Text
 from .records import RecordLayer, Seen
 
 
-__all__ = ["Calculator"]
-
 REMEMBERED = 1000  # steps in a report
 
 

@@ -13,18 +13,11 @@ from ...tuner.config import IGCConfig
 from ..texts import check
 
 
-__all__ = ["Setting", "cannot_attach", "check_adapter", "check_engine", "check_tokenizer"]
-
-
 class Setting(NamedTuple):
-    """What the user has set.
+    """What the user has set."""
 
-    Attributes:
-        adapter: a folder or hub id.
-        reading: whether the network reads what a text does not say in symbols; else nothing is stored for it.
-    """
-
-    adapter: str
+    adapter: str  # a folder or hub id
+    # whether the network reads what a text does not say in symbols; else nothing is stored for it
     reading: bool = True
 
     @classmethod

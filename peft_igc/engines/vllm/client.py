@@ -13,9 +13,6 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse
 
 
-__all__ = ["Routes", "as_prometheus"]
-
-
 class Routes:
     """The routes, as vLLM's `EndpointPlugin`."""
 

@@ -13,8 +13,6 @@ from vllm.model_executor.layers.attention.kv_transfer_utils import maybe_transfe
 from vllm.utils.torch_utils import direct_register_custom_op
 
 
-__all__ = ["INPUT", "NAME"]
-
 NAME = "vllm::igc_layer"  # a graph is split there
 INPUT = -1  # in place of the index of a layer: the input of the first one
 

@@ -19,8 +19,6 @@ from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder
 from vllm.v1.kv_cache_interface import HiddenStateCacheSpec
 
 
-__all__ = ["RecordLayer", "Seen"]
-
 WORDS = 16  # bytes of the two integers
 ALIGNED = 16  # a record is a multiple of this many bytes
 
@@ -54,25 +52,18 @@ class _Backend(AttentionBackend):
 
 
 class Seen(NamedTuple):
-    """The tokens of a pass, after their records are written.
+    """The tokens of a pass, after their records are written."""
 
-    Attributes:
-        starts: the first token of each request, and the end of the last one.
-        table: [R, blocks], the blocks of each request.
-        block, offset: [N] int64, where the records are.
-        serial: the serial number of the first of them.
-        facts: [N + 2 R] int64, on the way to the host: ids, tokens of each text before this pass, and the serial
-            number of the last of these.
-        arrived: the event after which `facts` are there; None on the CPU.
-    """
-
-    starts: list[int]
-    table: torch.Tensor
+    starts: list[int]  # the first token of each request, and the end of the last one
+    table: torch.Tensor  # [R, blocks], the blocks of each request
+    # `block`, `offset`: [N] int64, where the records are
     block: torch.Tensor
     offset: torch.Tensor
-    serial: int
+    serial: int  # the serial number of the first of them
+    # [N + 2 R] int64, on the way to the host: ids, tokens of each text before this pass, and the serial number of the
+    # last of these
     facts: torch.Tensor
-    arrived: Any
+    arrived: Any  # the event after which `facts` are there; None on the CPU
 
     def on_host(self) -> tuple[list[int], list[int], list[int]]:
         """`facts`, in their three parts."""

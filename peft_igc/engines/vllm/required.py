@@ -10,9 +10,6 @@ from __future__ import annotations
 from .attach import install
 
 
-__all__ = ["Calculator"]
-
-
 class Calculator:
     """Adds nothing to a worker; its module has been imported."""
 

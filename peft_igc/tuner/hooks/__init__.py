@@ -8,7 +8,7 @@ PEFT model. They hold no state and compute nothing: `layer` does that.
 * `calls`: `model(...)`, its `igc_*` arguments and its output. `generation`: `generate` and its passes.
 * `step_log`: what `generate` returns of the steps.
 * `notices`: what a user is told once.
-* `files`: loading by transformers. `install`: puts the wrappers on a model, and takes them off.
+* `install`: puts the wrappers on a model, and takes them off; loading by transformers.
 * `patches.toml`: the list of all functions of other packages that are replaced.
 
 Start with `install`.

@@ -29,11 +29,8 @@ def is_new(told: set[str], what: str) -> bool:
 
 
 def tell_of_bypass(call: Call) -> None:
-    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
-
-    Raises:
-        ValueError: if the call has targets.
-    """
+    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed; with
+    targets this is a ValueError."""
     layer, _ = active_layer(call.model)
     model: Any = call.model
     config: Any = model.config.get_text_config(decoder=True)

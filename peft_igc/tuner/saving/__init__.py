@@ -5,11 +5,9 @@
 * `vocabulary_file`: the texts of the tokens, in the file of the weights.
 * `model_card`: its `README.md`.
 * `companions`: the adapters that were trained together with a calculator.
-* `offloaded`: adapters on bases whose weights are on the disk.
 
-Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors
-and accelerate.
-Start with `adapter_files`.
+Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft and
+safetensors. Start with `adapter_files`.
 """
 
 from .model_card import write_card

@@ -48,11 +48,8 @@ Weights = dict[str, torch.Tensor]
 
 # ---------------------------------------------------------------------------------------------- attaching
 def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -> None:
-    """Refuses an adapter that PEFT 0.21 could not save separately from other methods' adapters on the same base model.
-
-    Raises:
-        ValueError: if another method's adapter has the `name`, or if one of the two trains whole modules or tokens.
-    """
+    """Refuses an adapter that PEFT 0.21 could not save separately from other methods' adapters on the same base model:
+    another method's adapter has the `name`, or one of the two trains whole modules or tokens."""
     for other_name, other in others.items():
         if other.peft_type == config.peft_type:
             continue
@@ -73,11 +70,8 @@ def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -
 
 
 def check_names(base: nn.Module, configs: Mapping[str, PeftConfig]) -> None:
-    """Refuses calculators with names because of which PEFT 0.21 leaves out weights of other adapters in their files.
-
-    Raises:
-        ValueError: if the name of a calculator is in the path of a weight. Own weights do not count.
-    """
+    """Refuses calculators whose name is in the path of a weight that is not theirs: PEFT 0.21 would leave that weight
+    out of the files of other adapters."""
     calculators = {name for name, config in configs.items() if config.peft_type == IGC_PEFT_TYPE}
     for path, _ in itertools.chain(base.named_parameters(prefix=PREFIX[:-1]), base.named_buffers(prefix=PREFIX[:-1])):
         parts = () if ".igc." in path else _OWNER.sub("", path).split(".")
@@ -106,11 +100,7 @@ def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
 
 # ---------------------------------------------------------------------------------------------- saving
 def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> None:
-    """Refuses to save a calculator without all of its weights.
-
-    Raises:
-        ValueError: if a weight of the adapter is not among the `keys`, which are those of the model.
-    """
+    """Refuses to save a calculator if one of its weights is not among the `keys`, which are those of the model."""
     own = own_key(adapter_name)
 
     def places(names: Iterable[str]) -> set[str]:
