@@ -118,7 +118,7 @@ class Progress:
     def __init__(self, style: Style, result: Written, anchor: int) -> None:
         self._style, self._result, self._anchor = style, result, anchor
         self.position, self.completed, self.ended = anchor, -1, -1
-        # Of the latest token: its characters, whether it joins a number before it to one after it, and ends the result.
+        # Of the latest token: its characters, whether it joins numbers on both sides, and whether it ends the result.
         self._last, self._joins, self._whole = "", False, False
         # Of the number that it is a part of, if it is: the first token, its digits and point, and whether its sign and
         # what it touches leave it a number of its own. The number is empty after another token.
