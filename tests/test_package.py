@@ -4,6 +4,7 @@ It reads the sources with `ast`; only one test imports, in a fresh interpreter. 
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -161,6 +162,17 @@ def test_functions_are_short():
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
+
+
+TRY_IT = re.compile(r"pytest (tests/[\w/]+\.py)")
+
+
+def test_files_that_docstrings_name_exist():
+    paths = [path for folder in ("peft_igc", "benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")]
+    named = {(path, name) for path in paths for name in TRY_IT.findall(path.read_text())}
+    assert len({path.relative_to(ROOT).parts[0] for path, _ in named}) == 3
+    missing = [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()]
+    assert not missing
 
 
 def test_importing_the_package_leaves_the_heavy_ones_alone():

@@ -6,7 +6,7 @@ The text that happens to follow a number in a training row is a poor target: a w
 the model to its words elsewhere, and sometimes to another digit.
 
 Shapes: B rows, T tokens from the anchor on, N places, V tokens of the vocabulary.
-Try it: `pytest tests/benchmarks/test_number_ends.py`
+Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations

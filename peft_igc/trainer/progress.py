@@ -3,7 +3,7 @@
 In: the logs of a trainer of Transformers or TRL. Out: lines of text through `say`, `history` (an entry per log) and
 `checks` (an entry per measurement of exact match). At the time limit the run stops after the current step; otherwise
 the training is not changed.
-Try it: `pytest tests/trainer/test_progress.py`
+Try it: `pytest tests/trainer/test_two_stage.py`
 """
 
 from __future__ import annotations

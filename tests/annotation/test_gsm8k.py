@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from peft import get_peft_model
 from tiny_models import tiny_model
-from tiny_training import WARNINGS, arguments
+from tiny_training import arguments
 from transformers import AutoTokenizer
 
 import peft_igc
@@ -30,8 +30,6 @@ from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.anchor_rules import assistant_header
 from recipes.tiny_base.worked_solutions import WorkedSolutions
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 NEEDED = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")

@@ -4,9 +4,7 @@ import json
 
 import pytest
 import torch
-from peft import get_peft_model
-from tiny_models import RandomConfig
-from traced import batch_of
+from traced import batch_of, make
 
 from peft_igc import tiny_base, tiny_igc
 from peft_igc.calibration.calibrate import (
@@ -24,19 +22,13 @@ from peft_igc.calibration.calibrate import (
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
+from peft_igc.mappings.readings import Pointing, no_operands, two_places
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.steps import Step
 
 
-@pytest.fixture(scope="module")
-def random_model():
-    base, tokenizer = tiny_base()
-    torch.manual_seed(0)
-    config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
-    return get_peft_model(base, config).eval(), tokenizer
-
-
+SMALL = {"reading_dim": 32, "num_heads": 2}
 PROMPTS = [f"What is {a} {word} {b}?" for a, word, b in ((5, "plus", 7), (91, "minus", 8), (6, "and then", 3))]
 
 
@@ -46,8 +38,8 @@ def reading(chance, result="12", by_rule=False):
     return PromptReading(result, by_rule, tuple(float((odds / t).sigmoid()) for t in TEMPERATURES))
 
 
-def test_results_are_those_of_whole_passes(random_model):
-    model, tokenizer = random_model
+def test_results_are_those_of_whole_passes():
+    model, tokenizer = make(**SMALL)
     texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "1.25 + 3.5 =", "Hello!"]
     found = read_results(model, tokenizer, texts, batch_size=4)
     seen = []
@@ -59,8 +51,8 @@ def test_results_are_those_of_whole_passes(random_model):
     assert found[-2] == "4.75"
 
 
-def test_no_layer_after_the_calculators_runs(random_model):
-    model, tokenizer = random_model
+def test_no_layer_after_the_calculators_runs():
+    model, tokenizer = make(**SMALL)
     ran = []
     layers = model.get_base_model().model.layers
     handles = [layer.register_forward_hook(lambda *_, at=at: ran.append(at)) for at, layer in enumerate(layers)]
@@ -69,6 +61,23 @@ def test_no_layer_after_the_calculators_runs(random_model):
         handle.remove()
     assert ran == [0]  # the pass ends in the hook of the next one, before that of this test
     assert len(layers) > 2
+
+
+def test_a_temperature_flattens_and_keeps_the_choice():
+    torch.manual_seed(1)
+    scores = torch.randn(2, 1, 2, 6, 2).flatten(-2).log_softmax(-1).unflatten(-1, (6, 2))
+    numbers = torch.full((7, 5), 10)
+    numbers[:6, 0] = torch.arange(6)
+    at = torch.arange(6).expand(2, 1, 6)
+    marks = no_operands(scores[:, 0], 0)[:, None]  # [2, 1, 0, 3]
+    pointing = Pointing(scores, torch.randn(2, 1, 5), marks, at, at, *two_places(scores), numbers, (2,) * 4)
+    cooled = pointing.cooled(3.0)
+    assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
+    before, after = pointing.choose(), cooled.choose()
+    assert torch.equal(before.digits, after.digits)
+    assert torch.equal(before.operator, after.operator)
+    assert (after.probability < before.probability).all()
+    assert pointing.cooled(1.0) is pointing
 
 
 def test_an_overconfident_reading_gets_a_temperature_above_one():
@@ -111,8 +120,8 @@ def test_items_that_cannot_calibrate_are_refused():
             check_items([item])
 
 
-def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_path, capsys):
-    model, tokenizer = random_model
+def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys):
+    model, _ = make(**SMALL)
     model.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
     data = tmp_path / "texts.jsonl"
     lines = [{"prompt": f"What is {n} plus {n + 3}?", "target": None if n % 2 else "0"} for n in range(24)]

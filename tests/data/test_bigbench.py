@@ -10,21 +10,11 @@ from peft_igc.data.bigbench import (
     bigbench_test_set,
     parse_question,
 )
+from tests.data.test_arithmetic import exact, triple
 
 
 WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}
-
-
-def triple(row):
-    (a, b) = row["igc_operands"]
-    return int(a), row["igc_operator"], int(b)
-
-
-def exact(a, operator, b):
-    """Python's own arithmetic, without the package."""
-    assert operator != "/" or a % b == 0
-    return {"+": a + b, "-": a - b, "*": a * b, "/": a // b if b else None}[operator]
 
 
 def test_items_have_the_task_s_form_and_are_right():

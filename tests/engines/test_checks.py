@@ -79,15 +79,12 @@ def test_an_adapter_of_other_tokens_is_refused(config):
         check_tokenizer(other, tokenizer)
 
 
-def test_an_adapter_of_another_width_or_method_is_refused(config, tmp_path):
+def test_an_adapter_of_another_width_or_method_and_one_that_does_not_exist_are_refused(config, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="for a base model of hidden size 192, but this one has 256. Serve the base"):
         load(config, 256)
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is an adapter of the method .*LORA, not of IGC"):
         load_config(str(tmp_path))
-
-
-def test_a_folder_that_does_not_exist_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_config(str(tmp_path / "absent"))

@@ -11,7 +11,7 @@ from tiny_models import small_config, tiny_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 from transformers.generation.continuous_batching.requests import RequestState
 
-from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
+from benchmarks.common.engine_texts import answers, prompts
 from peft_igc.engines.continuous_batching import Held, Request
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.text.vocabulary import UNSEEN
@@ -19,17 +19,6 @@ from peft_igc.tuner.base_model import TINY
 
 
 TOKENS = 20
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return load_base(TINY)[1]
-
-
-@pytest.fixture(scope="module")
-def adapter(tmp_path_factory, tokenizer):
-    """The shipped adapter, which calculates after `=` too."""
-    return with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +63,12 @@ def test_chats_and_running_texts_are_answered_as_by_generate_whole_and_in_chunks
     assert batched(model, texts, max_batch_tokens=most) == expected
 
 
-def test_eager_attention_answers_the_same(model, texts, expected):
-    base = model.get_base_model()
-    base.set_attn_implementation("eager")
-    try:
-        assert batched(model, texts[:10]) == expected[:10]
-    finally:
-        base.set_attn_implementation("sdpa")
+def test_eager_attention_and_bfloat16_answer_the_same(adapter, texts, expected):
+    model = load_adapter(load_base(TINY)[0], adapter)
+    model.get_base_model().set_attn_implementation("eager")
+    assert batched(model, texts[:10]) == expected[:10]
+    model = load_adapter(load_base(TINY)[0], adapter).to(torch.bfloat16)
+    assert batched(model, texts[:12], max_batch_tokens=64) == answered(model, texts[:12])
 
 
 def test_preempted_requests_begin_again(model, texts, expected, monkeypatch):
@@ -134,11 +122,6 @@ def test_silent_texts_are_the_base_models(model, texts):
     with model.disable_adapter():
         of_base = batched(model, silent)
     assert batched(model, silent) == of_base
-
-
-def test_bfloat16(adapter, texts):
-    model = load_adapter(load_base(TINY)[0], adapter).to(torch.bfloat16)
-    assert batched(model, texts[:12], max_batch_tokens=64) == answered(model, texts[:12])
 
 
 def test_tokens_from_while_the_calculator_was_off_are_unseen():

@@ -4,21 +4,13 @@ import random
 
 import pytest
 
-from benchmarks.common.engine_texts import with_equals_signs
 from peft_igc.engines.texts import Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
-from peft_igc.inference.loading import load_base
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return load_base("tiny")[1]
-
-
-@pytest.fixture(scope="module")
-def known(tmp_path_factory, tokenizer):
-    folder = with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
-    return Known(load(load_config(str(folder)), 192), reads=False)
+def known(adapter):
+    return Known(load(load_config(str(adapter)), 192), reads=False)
 
 
 TEXTS = [

@@ -42,18 +42,9 @@ _GPT2_LIKE = {
     **_SPECIAL,
 }
 
-_OPT_LIKE = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": HIDDEN,
-    "word_embed_proj_dim": HIDDEN,
-    "ffn_dim": 64,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 256,
-    **_SPECIAL,
-}
 _BLOOM_LIKE = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "n_layer": LAYERS, "n_head": 4, **_SPECIAL}
 _NEOX_LIKE = {name: value for name, value in _LLAMA_LIKE.items() if name != "num_key_value_heads"}
+_OPT_LIKE = _NEOX_LIKE | {"word_embed_proj_dim": HIDDEN, "ffn_dim": 64}
 
 ARCHITECTURES: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {
     "llama": (tf.LlamaConfig, tf.LlamaForCausalLM, _LLAMA_LIKE),

@@ -24,11 +24,7 @@ from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.saving import companions
 
 
-# For `pytest.mark.filterwarnings`: what the libraries say about themselves.
-WARNINGS = (
-    # transformers 5.23: `TrainingArguments` sets a field that it calls deprecated itself, and TRL (1.16) sets it too.
-    "ignore:.*gradient_checkpointing(_kwargs)?. is deprecated and will be removed in v6:FutureWarning",
-)
+# For `pytest.mark.filterwarnings`.
 NESTED = tuple(f"ignore:{message}:UserWarning" for message in companions.NESTED)
 
 datasets.disable_progress_bars()

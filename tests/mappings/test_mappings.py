@@ -5,7 +5,7 @@ import torch
 from tiny_models import small_config
 
 from peft_igc.mappings.attention import LayerMix
-from peft_igc.mappings.hidden_interface import HiddenOutputMapping
+from peft_igc.mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
 from peft_igc.numbers.digits import PAD
@@ -22,6 +22,15 @@ def config(**fields):
 
 def writer():
     return HiddenOutputMapping(H, config(writing_dim=16))
+
+
+def test_a_missing_anchor_in_a_row_of_padding_reads_the_first_token():
+    """Never attention over nothing, which some kernels answer with NaN."""
+    mapping, padding = HiddenInputMapping(H, config()), torch.zeros(2, 4, dtype=torch.bool)
+    with torch.no_grad():
+        kept = mapping.compress(torch.randn(2, 4, H))
+        got, want = mapping(kept, padding, torch.tensor([[-1]] * 2)), mapping(kept, ~padding, torch.tensor([[0]] * 2))
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
 
 
 def test_states_of_unequal_size_count_alike_and_those_of_zeros_stay_finite():
@@ -122,6 +131,15 @@ def test_the_update_depends_on_digits_places_sign_and_offset():
     assert all((other - update).abs().max() > 1e-4 for other, _ in others)
     far, farther = (write(mapping, h, NUMBER, offset=torch.tensor([[n]]))[0] for n in (63, 99))
     assert torch.equal(far, farther)
+
+
+def test_a_closed_mapping_writes_nothing_and_still_learns():
+    mapping, index = writer(), torch.zeros(1, 3, dtype=torch.int64)
+    mapping.close()
+    update, _ = mapping(torch.randn(1, 3, H), NUMBER, torch.zeros(1, 1, dtype=torch.int64), index, index)
+    assert not update.any()
+    (update * torch.randn_like(update)).sum().backward()
+    assert mapping.write_down.weight.grad.abs().max() > 0
 
 
 def test_the_same_token_is_written_differently_in_another_place_and_another_state():

@@ -11,7 +11,7 @@ import yaml
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import launch_command_parser
 from peft import LoraConfig, get_peft_model
-from tiny_training import WARNINGS, save_base
+from tiny_training import save_base
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, tiny_base
@@ -20,10 +20,9 @@ from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS
-from tests.sft.test_sft import CHATS, QUICK, _no_launch, write  # noqa: F401 - a fixture
+from tests.sft.conftest import _no_launch  # noqa: F401 - a fixture
+from tests.sft.test_sft import CHATS, QUICK, write
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if path.parent != CONFIGS)

@@ -4,16 +4,12 @@ import dataclasses
 import re
 
 import pytest
-from tiny_training import WARNINGS
 from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc import IGCConfig
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, igc_config
-from tests.sft.test_sft import _no_launch, arguments  # noqa: F401 - a fixture
-
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+from tests.sft.test_sft import arguments
 
 
 def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path):

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
+from tiny_training import NESTED, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft import run
 from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
-from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
+from tests.sft.test_sft import SMALL, arguments, write
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 GOOD = Closing(30, answers=20, right=18, right_without=3)
 
@@ -108,13 +108,13 @@ def test_file_and_card_say_whether_anything_was_learned(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ in a run
-def line_of(base, folder, *more):  # noqa: F811
+def line_of(base, folder, *more):
     data = write(folder / "d", rows(200, digits=3))
     return arguments(base, folder / "out", *SMALL, *more, dataset_name=data, max_steps="1")
 
 
 @pytest.mark.slow
-def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):  # noqa: F811
+def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):
     assert run.run(line_of(base, tmp_path)) == 1
     printed = capsys.readouterr().out
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed

@@ -7,21 +7,19 @@ import torch
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from peft.utils import get_peft_model_state_dict, load_peft_weights
 from safetensors.torch import load_file
-from tiny_training import WARNINGS, rows
+from tiny_training import rows
 
 from peft_igc.inference.loading import find_adapter, read_config, tiny_base
 from peft_igc.sft.models import _with_saved
-from tests.sft.test_sft import SMALL, _no_launch, arguments, base, trained, write  # noqa: F401 - fixtures
+from tests.sft.test_sft import SMALL, arguments, trained, write
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 LORA = ["--lora_target_modules", "q_proj", "up_proj"]
 KINDS = {"igc": [], "igc+lora": ["--igc_adapter", "igc+lora", *LORA]}
 
 
 @pytest.fixture(scope="module")
-def saved(base, tmp_path_factory):  # noqa: F811
+def saved(base, tmp_path_factory):
     """Folders of a calculator, of one beside a LoRA, and of a LoRA; and rows to go on with."""
     folder = tmp_path_factory.mktemp("saved")
     data = write(folder / "d", rows(8))
@@ -31,7 +29,7 @@ def saved(base, tmp_path_factory):  # noqa: F811
     return folder
 
 
-def go_on(base, saved, out, kind, *more, **changed):  # noqa: F811
+def go_on(base, saved, out, kind, *more, **changed):
     """A run of no consequence from a saved adapter: one step with a rate of nearly nothing."""
     line = ["--igc_init_from", str(saved / kind), *more]
     options = {"dataset_name": str(saved / "d"), "max_steps": "1", "learning_rate": "1e-30", **changed}
@@ -43,7 +41,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("kind", ["igc", "igc+lora"])
-def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):  # noqa: F811
+def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):
     made = go_on(base, saved, tmp_path / "out", kind, *KINDS[kind])
     before, after = files(saved / kind), files(tmp_path / "out")
     assert before.keys() == after.keys()
@@ -60,7 +58,7 @@ def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):  #
         }
 
 
-def test_other_anchors_for_saved_weights(base, saved, tmp_path):  # noqa: F811
+def test_other_anchors_for_saved_weights(base, saved, tmp_path):
     go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
     old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))
     changed = {name for name in old if new[name] != old[name]}
@@ -84,7 +82,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name):  # noqa: F811
+def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name):
     kind, more, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         go_on(base, saved, tmp_path / "out", kind, *more)

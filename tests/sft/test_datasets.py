@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset
-from tiny_training import WARNINGS, rows
+from tiny_training import rows
 from tiny_training import tokenizer as make_tokenizer
 from trl import DatasetMixtureConfig, ScriptArguments
 from trl.scripts.utils import DatasetConfig
@@ -20,10 +20,7 @@ from peft_igc.sft.arguments import IGCArguments, Parsed, igc_config
 from peft_igc.sft.datasets import CHAT_PAIR, _hold_out, generated_rows, join, load_corpora
 from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import Limits
-from tests.sft.test_sft import CHATS, _no_launch, arguments, write  # noqa: F401 - a fixture
-
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+from tests.sft.test_sft import CHATS, arguments, write
 
 
 def load(script=None, mixture=None, igc=None, **training):

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 import yaml
-from tiny_training import WARNINGS, tokenizer
+from tiny_training import tokenizer
 
 from peft_igc import cli, tiny_base
 from peft_igc.data.bigbench import bigbench_test_set
@@ -25,10 +25,7 @@ from peft_igc.sft.run import main, parse
 from peft_igc.trainer.config import WritingStage
 from peft_igc.tuner.base_model import TINY_FOLDER
 from peft_igc.tuner.layer import IGCLayer
-from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
@@ -212,16 +209,6 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     again = rows_of_writing(arguments, stage, 0, rows, excluded)
     long = {tuple(row["igc_operands"]) for row in excluded if max(map(len, row["igc_operands"])) > 2}
     assert not long & {tuple(row["igc_operands"]) for row in again[100:200] if row["igc_operands"]}
-
-
-def test_longer_rows_can_have_results_of_all_lengths_equally_often():
-    stage = WritingStage(rows=80, steps=1, equal_lengths=True)
-    for digits, longest in ((5, 10), (4, 8)):  # no product of four digits has ten
-        line = ["--igc_num_digits", str(digits), "--igc_generated_max_digits", "4"]
-        arguments = igc_arguments(*line, interface="hidden")
-        made = rows_of_writing(arguments, stage, 0, [], [])
-        counts = [sum(len(row["igc_result"].lstrip("-")) == length for row in made) for length in range(1, 12)]
-        assert counts == [40 // longest] * longest + [0] * (11 - longest)
 
 
 @pytest.mark.gpu

@@ -6,21 +6,18 @@ import shlex
 import signal
 
 import pytest
-from tiny_training import WARNINGS, rows
+from tiny_training import rows
 from transformers.trainer_jit_checkpoint import CheckpointManager
 
 from peft_igc import cli
 from peft_igc.sft import run as sft
 from peft_igc.sft.run import how_to_go_on
 from peft_igc.trainer.trainer import IGCTrainer
-from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
-
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+from tests.sft.test_sft import SMALL, arguments, write
 
 
 @pytest.fixture
-def line(base, tmp_path):  # noqa: F811
+def line(base, tmp_path):
     """The arguments of a short run."""
     given = {"dataset_name": write(tmp_path / "rows", rows(8)), "max_steps": 6, "save_strategy": "steps"}
     return arguments(base, tmp_path / "an output", *SMALL, "--save_steps", "2", **given)

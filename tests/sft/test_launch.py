@@ -8,14 +8,11 @@ import pytest
 import torch
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from safetensors.torch import load_file
-from tiny_training import WARNINGS, rows
+from tiny_training import rows
 
 from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
-from tests.sft.test_sft import ROOT, SMALL, _no_launch, arguments, base, trained, write  # noqa: F401 - fixtures
-
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+from tests.sft.test_sft import ROOT, SMALL, arguments, trained, write
 
 
 @pytest.fixture
@@ -70,7 +67,7 @@ def test_launch_flags_of_the_file_are_true_or_false(launched, tmp_path):
     assert sft.parse(arguments("tiny", tmp_path, "--config", str(file))).launch == []
 
 
-def test_one_process_uses_one_gpu(base, tmp_path):  # noqa: F811
+def test_one_process_uses_one_gpu(base, tmp_path):
     line = arguments(base, tmp_path / "o", *SMALL, dataset_name=write(tmp_path / "d", rows(8)))
     parsed = sft.parse(line)
     parsed.training._n_gpu = (
@@ -96,7 +93,7 @@ def test_launch_failures_are_the_exit_code(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_launch_of_two_processes_gives_the_weights_of_one(base, tmp_path):  # noqa: F811
+def test_launch_of_two_processes_gives_the_weights_of_one(base, tmp_path):
     data = write(tmp_path / "d", rows(8))
     more = [*SMALL, "--optim", "sgd", "--train_sampling_strategy", "sequential"]
     options = {"dataset_name": data, "max_steps": 2}

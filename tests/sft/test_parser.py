@@ -5,17 +5,14 @@ import re
 
 import pytest
 import torch
-from tiny_training import WARNINGS
 
 from peft_igc import cli
 from peft_igc.sft import parser
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import CONFIDENCE
 from peft_igc.sft.parser import SFTParser, given_names
-from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 # ------------------------------------------------------------------------------------------ help
 def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
     page = SFTParser().format_help_all()

@@ -9,7 +9,7 @@ import torch
 from peft import AutoPeftModelForCausalLM
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from safetensors.torch import load_file
-from tiny_training import WARNINGS, rows, save_base, weights
+from tiny_training import rows, weights
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from peft_igc import cli
@@ -17,8 +17,6 @@ from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter
 from peft_igc.sft import run as sft
 
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"num_digits": 4, "reading_dim": 32, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
@@ -38,19 +36,6 @@ QUICK = {
 }
 USER, ASSISTANT = ({"role": role, "content": role} for role in ("user", "assistant"))
 CHATS = [{"messages": [USER, ASSISTANT]} for _ in range(3)]
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory):
-    """The folder of a tiny base."""
-    return save_base(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture(autouse=True)
-def _no_launch(monkeypatch):
-    """Whatever this machine has, a run without arguments of accelerate stays in this process."""
-    monkeypatch.setattr(sft, "has_default", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
 
 
 def write(folder, data, name="train.jsonl"):

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from tiny_training import WARNINGS, rows
+from tiny_training import rows
 from trl import DatasetMixtureConfig, ScriptArguments
 from trl.scripts.utils import DatasetConfig
 
@@ -13,10 +13,7 @@ from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.sft import datasets
 from peft_igc.text.values import Limits
 from tests.sft.test_datasets import load
-from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
-
-
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+from tests.sft.test_sft import SMALL, arguments
 
 
 def file_of(folder, lines, name="rows.jsonl"):
@@ -87,7 +84,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, name):  # noqa: F811
+def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, name):
     fault, message = FAULTS[name]
     place = 3 if name == "floats" else 19  # held out with this seed, or trained
     given = rows(20)
@@ -116,14 +113,14 @@ def renamed(given, **names):
         (dict.fromkeys(COLUMNS), "find them with `peft-igc annotate`"),
     ],
 )
-def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, names, message, held_out):  # noqa: F811
+def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, names, message, held_out):
     path = file_of(tmp_path, renamed(rows(20), **names))
     more = ["--igc_held_out", held_out]
     assert message in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
     assert not (tmp_path / "out").exists()
 
 
-def test_columns_that_are_misspelt_in_a_stream_or_in_one_of_several_datasets_are_refused(base, tmp_path, capsys):  # noqa: F811
+def test_columns_that_are_misspelt_in_a_stream_or_in_one_of_several_datasets_are_refused(base, tmp_path, capsys):
     good = file_of(tmp_path, rows(9), "good.jsonl")
     bad = file_of(tmp_path, renamed(rows(9), igc_operands="igc_operand"), "bad.jsonl")
     config = tmp_path / "run.yaml"
@@ -135,7 +132,7 @@ def test_columns_that_are_misspelt_in_a_stream_or_in_one_of_several_datasets_are
     assert "No training row has a value in `igc_operator`" in refused(line, capsys)
 
 
-def test_rows_without_operands_may_train_what_a_saved_calculator_writes(base, tmp_path):  # noqa: F811
+def test_rows_without_operands_may_train_what_a_saved_calculator_writes(base, tmp_path):
     path = file_of(tmp_path, rows(8))
     quick = [*SMALL, "--igc_held_out", "0"]
     assert cli.main(["sft", *arguments(base, tmp_path / "a", *quick, dataset_name=path)]) == 0

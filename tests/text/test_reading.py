@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import CONTROL, Limits, Refusal, Value, read
+from peft_igc.text.literals import numbers
 from peft_igc.text.values import spelled
 
 
@@ -69,6 +70,8 @@ HOSTILE = {
     "apostrophes": "a'" * 10_000 + " 1+1=",
     "joined units": "1 " + "a-" * 10_000 + "a + 2 =",
     "marks": "\u0301" * 100_000 + "1+1=",
+    "factorials": "5!" + "!" * 50_000,
+    "hyphens": "a-" * 20_000,
 }
 
 
@@ -78,6 +81,8 @@ def test_no_text_raises_or_takes_long(text):
     start = time.perf_counter()
     found = read(text)
     assert time.perf_counter() - start < 0.5
+    numbers(text)
+    assert time.perf_counter() - start < 1.5
     if text not in (HOSTILE["words"], HOSTILE["remarks"]):
         assert isinstance(found, Refusal)
 

@@ -63,19 +63,6 @@ def test_ids_are_characters_and_each_token_has_its_end(vocabulary, ids, text, en
     assert vocabulary.spell(ids) == (text, ends)
 
 
-def test_a_text_that_goes_on_keeps_its_ends_and_all_characters_but_an_unfinished_one(vocabulary):
-    draw = random.Random(0)
-    for _ in range(300):
-        ids = [draw.randrange(-4, len(TOKENS) + 1) for _ in range(12)]
-        text, ends = vocabulary.spell(ids)
-        for size in range(len(ids)):
-            if ids[size] == USER:
-                continue  # may belong to a header that was not complete before
-            before = vocabulary.spell(ids[:size])
-            assert before.ends == ends[:size]
-            assert text.startswith(before.text.removesuffix("\ufffd"))
-
-
 def test_no_text_can_be_mistaken_for_a_control_token():
     forged = [CONTROL.encode(), UNKNOWN.encode()[:1], UNKNOWN.encode()[1:], f"a{UNKNOWN}".encode()]
     assert Vocabulary(forged).spell([0, 1, 2, 3]).text == "\ufffd\ufffda\ufffd"

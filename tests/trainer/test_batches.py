@@ -59,14 +59,6 @@ def test_how_an_answer_in_words_begins_is_not_taught(tokenizer):
 LENGTHS = [10 + (7 * n) % 23 for n in range(8 * BATCHES_AT_ONCE)]
 
 
-def test_every_row_comes_once_before_any_comes_again():
-    for batches in (BATCHES_AT_ONCE, BATCHES_AT_ONCE + 2, 3):
-        order = list(Lots(LENGTHS, 8, batches, 0))
-        assert len(order) == len(Lots(LENGTHS, 8, batches, 0)) == 8 * batches
-        whole = order[: len(LENGTHS)]
-        assert len(set(whole)) == len(whole)
-
-
 def test_batches_hold_rows_of_similar_length_in_changing_order():
     order = list(Lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 0))
     batches = [[LENGTHS[at] for at in order[start : start + 8]] for start in range(0, len(order), 8)]

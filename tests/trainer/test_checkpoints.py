@@ -6,14 +6,14 @@ import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, trainer, weights
+from tiny_training import NESTED, beside_lora, igc_model, rows, trainer, weights
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.checkpoints import TRAINED, last_complete_checkpoint
 from peft_igc.trainer.trainer import IGCTrainer
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "per_device_train_batch_size": 2}
 

@@ -7,7 +7,7 @@ import torch
 from datasets import Dataset
 from peft import get_peft_model
 from tiny_models import small_config, small_igc, tiny_model
-from tiny_training import SPECIAL, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import SPECIAL, arguments, igc_model, rows, tokenizer, trainer
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -20,8 +20,6 @@ from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 LIMITS = {"num_digits": 4, "result_digits": 4}
 NO_COLUMNS = dict.fromkeys(COLUMNS)

@@ -5,15 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from datasets import Dataset
-from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer, weights
+from tiny_training import igc_model, join_as, rows, tokenizer, trainer, weights
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
 from peft_igc.trainer.exact_match import ExactMatch
 from tests.trainer.test_trainer_invariants import SGD, _free_port
 
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "igc_exact_match_tokens": 8}
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tiny_models import ARCHITECTURES, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, beside_lora, igc_model, rows, tokenizer, trainer
 from trl.kernels import ChunkedLogProbFunction
 from trl.trainer import utils
 from trl.trainer.utils import add_fused_lm_head
@@ -14,7 +14,7 @@ from peft_igc.trainer.labels_only import score_labels_only
 from peft_igc.trainer.trainer import BaselineTrainer
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 FIELDS = ("log_probs", "entropy", "is_top1", "label_mask")
 SGD = {"optim": "sgd", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "max_grad_norm": 0.0}

@@ -2,14 +2,9 @@
 
 import sys
 
-import pytest
-from tiny_training import WARNINGS
-
 from peft_igc.trainer import record as curves
 from peft_igc.trainer.record import draw_curves, series
 
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 HISTORY = [
     {"loss": 3.0, "igc/loss_read": 2.0, "igc/read_accuracy": 0.0, "grad_norm": 1.0, "epoch": 0.1, "step": 10},

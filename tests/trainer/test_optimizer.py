@@ -4,7 +4,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, trainer, weights
+from tiny_training import NESTED, beside_lora, igc_model, rows, trainer, weights
 from torch import nn
 from transformers import TrainerCallback
 
@@ -14,7 +14,7 @@ from peft_igc.trainer.optimizer import MuonAdamW, calculator_matrices
 from peft_igc.trainer.trainer import BaselineTrainer
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 
 def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_weight():

@@ -13,15 +13,12 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import tiny_model
-from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, WARNINGS, igc_model, rows, tokenizer, trainer, weights
+from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, igc_model, rows, tokenizer, trainer, weights
 
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 from peft_igc.tuner.hooks import active_config
-
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 
 def model_that_reads(seed=0):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, arguments, igc_model, rows, tokenizer, trainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
@@ -18,7 +18,7 @@ from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.base_model import decoder_layers
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 
 def batch_of(made):
@@ -149,3 +149,16 @@ def test_a_later_pass_trains_the_reading_as_the_first_and_nearly_as_one_that_run
     assert all(torch.equal(later[name], gradient) for name, gradient in first.items())
     apart = sum((gradient - plain[name]).square().sum() for name, gradient in first.items())
     assert apart < 1e-3 * sum(gradient.square().sum() for gradient in plain.values())
+
+
+def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
+    made = trainer(tmp_path)
+    kept, (first, second) = KeptOutputs(made.model), list(made.get_train_dataloader())
+    for batch in (first, second):
+        read_alone(made.model.train(), batch, kept)
+    ran = watched(made)
+    padded = torch.nn.functional.pad
+    batch = {name: value[:2] for name, value in second.items()}
+    wider = {name: padded(batch[name], (0, 3)) for name in ("input_ids", "attention_mask")}
+    read_alone(made.model, batch | wider, kept)
+    assert ran == []

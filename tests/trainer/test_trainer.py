@@ -13,7 +13,7 @@ import transformers
 from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import arguments, igc_model, rows, tokenizer, trainer
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
@@ -24,9 +24,6 @@ from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 from tests.trainer.test_collator import example, first_batch
-
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 
 # ------------------------------------------------------------------------------------------ columns through TRL

@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from tiny_models import tiny_model
-from tiny_training import QUICK, WARNINGS, rows, tokenizer
+from tiny_training import QUICK, rows, tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from peft_igc.trainer.config import IGCSFTConfig
@@ -17,7 +17,6 @@ from peft_igc.trainer.trainer import BaselineTrainer
 
 
 pytestmark = [
-    pytest.mark.filterwarnings(*WARNINGS),
     pytest.mark.filterwarnings("ignore:.*will be removed in v2:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.return_outputs=True.:FutureWarning"),
 ]

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.multiprocessing
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, join_as, rows, trainer, weights
+from tiny_training import NESTED, beside_lora, igc_model, join_as, rows, trainer, weights
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
@@ -21,8 +21,6 @@ from torch.distributed.tensor import DTensor
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
 
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 SGD = {"optim": "sgd", "learning_rate": 0.1, "train_sampling_strategy": "sequential"}
 

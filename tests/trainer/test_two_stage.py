@@ -8,7 +8,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig, small_config, tiny_model
-from tiny_training import WARNINGS, arguments, trainer, weights
+from tiny_training import arguments, trainer, weights
 from tiny_training import rows as sums
 from tiny_training import tokenizer as characters
 from transformers import TrainerCallback
@@ -23,9 +23,6 @@ from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
 from peft_igc.tuner.base_model import decoder_layers
-
-
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 
 def written(model, tokenizer, rows, folder, **stage):
@@ -145,6 +142,21 @@ def test_equal_seeds_give_equal_adapters_and_a_resumed_run_the_same(tmp_path):
     one, other = run(tmp_path / "one"), run(tmp_path / "other")
     again = run(tmp_path / "one", resumed=True)
     assert all(torch.equal(one[name], other[name]) and torch.equal(one[name], again[name]) for name in one)
+
+
+def test_what_is_told_of_a_run_is_what_was_logged_with_the_losses_taken_apart(tmp_path):
+    lines, scores = [], iter((0.25, 0.75))
+    progress = Progress(lines.append, lambda: next(scores), checks=2)
+    made = trainer(tmp_path, callbacks=[progress], igc_loss_weight=0.5)
+    made.train()
+    logs = [log for log in made.state.log_history if "loss" in log]
+    for entry, log in zip(progress.history, logs, strict=True):
+        assert entry["loss_lm"] + 0.5 * entry["loss_read"] == pytest.approx(log["loss"], rel=1e-5)
+        assert entry["loss_read"] == log["igc/loss_read"]
+        assert (entry["read_accuracy"], entry["gate_mean"]) == (log["igc/read_accuracy"], log["igc/gate_mean"])
+    assert [(check["step"], check["exact_match"]) for check in progress.checks] == [(1, 0.25), (2, 0.75)]
+    assert lines[-1].startswith("step 2/2  loss ")
+    assert "exact match so far 75.0%" in lines[-1]
 
 
 def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):

@@ -7,24 +7,20 @@ from peft import PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS
+from tiny_training import NESTED
 
 from peft_igc import IGCLayer
 
 
 pytestmark = [
-    pytest.mark.filterwarnings(*WARNINGS, *NESTED),
+    pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
 ]
 
 WEIGHTS = "adapter_model.safetensors"
 ORDERS = [("math", "style"), ("style", "math")]
-TARGETS = [
-    pytest.param("llama", "all-linear", id="llama-all-linear"),
-    pytest.param("llama", ["q_proj", "v_proj", "down_proj"], id="llama-list"),
-    pytest.param("gpt2", "all-linear", id="gpt2-all-linear"),
-    pytest.param("gpt2", ["c_attn", "c_fc"], id="gpt2-list"),
-]
+TARGETS = [("llama", "all-linear"), ("llama", ["q_proj", "v_proj", "down_proj"]), ("gpt2", "all-linear")]
+TARGETS += [("gpt2", ["c_attn", "c_fc"])]
 
 
 def around(base, configs, order=None):
@@ -39,17 +35,15 @@ def nested(base, order, target="all-linear"):
     return around(base, {"math": small_config(), "style": lora(target_modules=target)}, order)
 
 
-def switch(model, name, enabled):
-    """Switches one of the two adapters of a nested model on or off."""
-    for module in model.modules():
-        if isinstance(module, BaseTunerLayer) and isinstance(module, IGCLayer) == (name == "math"):
-            module.enable_adapters(enabled)
-
-
 def logits_without(model, name):
-    switch(model, name, enabled=False)
+    """Logits with one of the two adapters of a nested model switched off."""
+    layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    own = [layer for layer in layers if isinstance(layer, IGCLayer) == (name == "math")]
+    for layer in own:
+        layer.enable_adapters(False)
     result = logits(model)
-    switch(model, name, enabled=True)
+    for layer in own:
+        layer.enable_adapters(True)
     return result
 
 
@@ -133,27 +127,21 @@ def test_merging_a_lora_within_a_calculators_model_is_done_on_its_own_model():
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-def test_one_name_for_lora_and_calculator_raises(order):
-    configs = {"math": small_config(), "style": lora()}
-    model = get_peft_model(tiny_model("llama"), configs[order[0]])
-    with pytest.raises(
-        ValueError, match="The adapter name 'default' is taken by (a LORA|an IGC) adapter.*`adapter_name`"
-    ):
-        get_peft_model(model, configs[order[1]])
-
-
-@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-@pytest.mark.parametrize("owner", ["math", "style"])
-def test_whole_trained_modules_beside_another_method_are_refused(owner, order):
-    configs = {"math": small_config(), "style": lora()}
-    configs[owner].modules_to_save = ["lm_head"]
-    model = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
-    expected = logits(model)
-    message = f"Adapter '{owner}' has `modules_to_save`, which PEFT cannot save separately"
+def test_one_name_and_whole_trained_modules_beside_another_method_are_refused(order):
+    message = "The adapter name 'default' is taken by (a LORA|an IGC) adapter.*`adapter_name`"
+    inner, outer = ({"math": small_config(), "style": lora()}[name] for name in order)
     with pytest.raises(ValueError, match=message):
-        get_peft_model(model, configs[order[1]], adapter_name=order[1])
-    assert list(model.peft_config) == [order[0]]
-    assert torch.equal(logits(model), expected)
+        get_peft_model(get_peft_model(tiny_model("llama"), inner), outer)
+    for owner in order:
+        configs = {"math": small_config(), "style": lora()}
+        configs[owner].modules_to_save = ["lm_head"]
+        model = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
+        expected = logits(model)
+        message = f"Adapter '{owner}' has `modules_to_save`, which PEFT cannot save separately"
+        with pytest.raises(ValueError, match=message):
+            get_peft_model(model, configs[order[1]], adapter_name=order[1])
+        assert list(model.peft_config) == [order[0]]
+        assert torch.equal(logits(model), expected)
 
 
 def test_deleting_a_lora_through_the_calculators_model_raises():
@@ -192,11 +180,10 @@ def test_a_calculator_next_to_an_adapter_named_like_a_part_of_its_path_is_not_sa
     assert not list(tmp_path.glob("math/*.safetensors"))
 
 
-@pytest.mark.parametrize("part", ["igc_", ".igc_input_mapping.default.norm"])
-def test_a_save_without_weights_of_the_calculator_is_an_error(part, tmp_path):
+def test_a_save_without_weights_of_the_calculator_is_an_error(tmp_path):
     model = get_peft_model(tiny_model("llama"), small_config())
-    incomplete = {key: value for key, value in model.state_dict().items() if part not in key}
-    for given in (incomplete, {}) if part == "igc_" else (incomplete,):
+    for part in ("igc_", ".igc_input_mapping.default.norm", ""):  # all of them, one, and those of the base, too
+        given = {key: value for key, value in model.state_dict().items() if part not in key}
         with pytest.raises(ValueError, match="of the weights of the calculator 'default' are missing"):
             model.save_pretrained(tmp_path, state_dict=given)
     assert not list(tmp_path.glob("**/*.safetensors"))

@@ -43,7 +43,6 @@ def chances(pointing):
     return pointing.scores.exp() * there
 
 
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_nothing_before_a_context_matters(interface, text):
     kept, valid, ids = text
     mapping = reader(interface)
@@ -63,21 +62,18 @@ def test_nothing_before_a_context_matters(interface, text):
         assert one.shape != all_of_it.shape or not torch.equal(one, all_of_it)
 
 
-@pytest.mark.parametrize("several", [True, False])
-def test_a_number_that_a_context_cuts_is_not_read(several):
+def test_a_number_that_a_context_cuts_is_not_read():
     mapping = reader("tokens")
     tokens = [TEXTS.index(t) for t in ("12", "3", "+", "45", "=")]
     ids = torch.tensor([tokens * 3])
     kept = torch.zeros(1, ids.shape[1], DIM)
     valid = torch.ones_like(ids, dtype=torch.bool)
-    anchors, since = torch.tensor([[4, 9]]), torch.tensor([[1, 6]])  # begin at `3`, the end of `123`
-    if not several:
-        anchors, since = anchors[:, 1:], since[:, 1:]
-    with torch.no_grad():
-        reading = mapping(kept, valid, anchors, ids, since)
-    numbers = reading.digits[..., 0] != PAD  # [1, A, W]
-    assert numbers.sum(-1).tolist() == [[1] * anchors.shape[1]]
-    assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * anchors.shape[1]
+    for anchors, since in (([4, 9], [1, 6]), ([9], [6])):  # begin at `3`, the end of `123`
+        with torch.no_grad():
+            reading = mapping(kept, valid, torch.tensor([anchors]), ids, torch.tensor([since]))
+        numbers = reading.digits[..., 0] != PAD  # [1, A, W]
+        assert numbers.sum(-1).tolist() == [[1] * len(anchors)]
+        assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * len(anchors)
 
 
 def test_embeddings_before_a_context_switch_a_text_off_whatever_other_steps_are_read_beside():

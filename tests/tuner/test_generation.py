@@ -27,7 +27,6 @@ from tiny_models import small_config, tiny_model
 from transformers import LogitsProcessorList
 
 
-INTERFACES = ["hidden", "tokens"]
 LENGTHS = [9, 5, 7]
 
 
@@ -36,11 +35,6 @@ def made(arch, interface):
     """A telling model, and texts that it reads as different calculations."""
     model = adapted(arch, interface=interface)
     return model, telling_texts(model, LENGTHS)
-
-
-@pytest.fixture(params=INTERFACES)
-def interface(request):
-    return request.param
 
 
 @pytest.fixture

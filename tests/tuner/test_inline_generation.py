@@ -3,7 +3,7 @@
 The yardstick is one uncached pass over each final text alone, without padding, in which the rules find the anchors:
 logits within 1e-4 in float32, steps exactly equal. Texts follow a script that is the same in all modes: at some steps
 the next token is a number, a sign or an anchor, which one depends on the row; at the others the model chooses.
-Llama has every mode with every rule, each further architecture a random walk through them; `make test-all` has all.
+Llama has every mode with every rule, each further architecture a random walk through them.
 """
 
 import copy
@@ -14,7 +14,6 @@ import threading
 import pytest
 import torch
 from checks import (
-    TOLERANCE,
     Calculation,
     Meanwhile,
     adapted,
@@ -39,7 +38,6 @@ from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.steps import Step
 
 
-INTERFACES = ["hidden", "tokens"]
 FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
 FURTHER += ["gptj", "bloom", "phi3", "llama-read-from"]
 WINDOW = {"sliding_window": 6}
@@ -91,13 +89,13 @@ def written(model, rows=None, new=NEW, **options):
     return generated(model, new=new, **{**given, "logits_processor": processors, **options})
 
 
-def alone(model, text, stretches, **more):
+def alone(model, text, stretches):
     """Logits [L, V] of a pass over one text [L] alone, nothing cached, and its step; stretches: what was generated."""
     labels = torch.full_like(text, -100)
     for start, stop in stretches:  # where the end of a prompt is an anchor, it is that before labels
         labels[start:stop] = text[start:stop]
     with watching() as seen, torch.no_grad():
-        logits = model(input_ids=text[None], labels=labels[None], use_cache=False, **more).logits[0]
+        logits = model(input_ids=text[None], labels=labels[None], use_cache=False).logits[0]
     return logits, next((s for s in seen if isinstance(s, Step)), None)
 
 
@@ -241,7 +239,6 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_equals_one_uncached_pass(mode, interface):
     for anchor in ANCHORS:
@@ -252,50 +249,17 @@ def test_every_mode_equals_one_uncached_pass(mode, interface):
 def test_a_random_walk_through_the_modes_equals_one_uncached_pass(arch):
     draw = random.Random(arch)
     for mode in draw.sample(sorted(MODES), 3):
-        play(arch, draw.choice(INTERFACES), draw.choice(sorted(ANCHORS)), mode)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", INTERFACES)
-@pytest.mark.parametrize("arch", FURTHER)
-def test_every_mode_of_a_further_architecture_equals_one_uncached_pass(arch, interface):
-    for anchor in ANCHORS:
-        for mode in MODES:
-            play(arch, interface, anchor, mode)
-
-
-def play(arch, interface, anchor, mode):
-    """One mode on one model; a failure names both."""
-    try:
-        MODES[mode](made(arch, interface, anchor))
-    except Exception as error:
-        error.add_note(f"mode {mode!r} of {arch}, {interface}, anchors {anchor!r}")
-        raise
-
-
-@pytest.fixture(params=INTERFACES)
-def interface(request):
-    return request.param
+        interface, anchor = draw.choice(["hidden", "tokens"]), draw.choice(sorted(ANCHORS))
+        try:
+            MODES[mode](made(arch, interface, anchor))
+        except Exception as error:
+            error.add_note(f"mode {mode!r} of {arch}, {interface}, anchors {anchor!r}")
+            raise
 
 
 @pytest.fixture
 def llama(interface):
     return made("llama", interface)
-
-
-def test_what_is_written_after_an_anchor_within_the_text_matters(llama):
-    model = llama
-    out = written(model, PROMPTS)
-    rows = 0
-    for row, sequence in zip(PROMPTS, out.sequences, strict=True):
-        text = torch.cat([row, sequence[-NEW:]])[:-1]
-        logits, step = alone(model, text, [(len(row), len(text))])
-        kept = step.anchors.masked_fill(step.anchors >= len(row), -1)  # without those that were generated
-        without, _ = alone(model, text, [], igc_anchors=kept)
-        ok = [s.position for s in steps_alone(step) if s.position >= len(row) and s.status == int(Status.OK)]
-        rows += bool(ok)
-        assert all((logits - without)[at].abs().max() > 100 * TOLERANCE for at in ok)
-    assert rows >= 2
 
 
 @pytest.mark.slow

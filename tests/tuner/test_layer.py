@@ -28,33 +28,10 @@ from transformers import DynamicCache
 from peft_igc.tuner import layer, passes
 
 
-@pytest.fixture(scope="module", params=["hidden", "tokens"])
-def interface(request):
-    return request.param
-
-
 @pytest.fixture(scope="module")
 def llama(interface):
     model = adapted("llama", interface=interface)
     return model, telling_texts(model, [9, 9, 9])
-
-
-class Overwrite:
-    """A hook on the decoder layer that changes its output before the calculator sees it."""
-
-    def __init__(self, model, row, value):
-        self.layer, self.row, self.value = igc_layers(model)[0].get_base_layer(), row, value
-
-    def __enter__(self):
-        def hook(module, args, output):
-            output = output.clone()
-            output[self.row, 2] = self.value
-            return output
-
-        self.handle = self.layer.register_forward_hook(hook, prepend=True)
-
-    def __exit__(self, *error):
-        self.handle.remove()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -62,43 +39,35 @@ class Overwrite:
 def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
     model, rows = llama
     ids = torch.stack(rows)
+
+    def spoil(module, args, output):  # before the calculator sees it
+        output = output.clone()
+        output[1, 2] = value
+        return output
+
     with torch.set_grad_enabled(grad):
         clean = layer_output(model, ids)
-        with Overwrite(model, 1, value):
-            got = layer_output(model, ids)
+        handle = igc_layers(model)[0].get_base_layer().register_forward_hook(spoil, prepend=True)
+        got = layer_output(model, ids)
+        handle.remove()
     assert not got[1].isfinite().all()
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 
 
-def truth(llama):
-    """A batch whose targets have results other than the model reads."""
+def test_training_writes_the_right_result_and_an_evaluation_and_unsupervised_rows_what_they_read(llama, monkeypatch):
     model, rows = llama
     ids = torch.stack(rows)
     given = targets(("+", "1", "2"), ("*", "99", "99"), ("*", "77", "80"))
     assert not torch.equal(given["igc_result"], steps_of(model, ids, torch.full((3, 1), 8)).result.digits)
-    return model, ids, given
-
-
-def test_an_evaluation_is_never_given_the_answer(llama):
-    model, ids, given = truth(llama)
     with torch.no_grad():
-        out = model(input_ids=ids, **given)
-        same_bits(out.logits, model(input_ids=ids).logits)
-    assert out.igc_count == 3
-
-
-def test_training_writes_the_right_result_and_unsupervised_rows_write_what_they_read(llama):
-    model, ids, given = truth(llama)
-    given["igc_operator"][1] = -100
-    model.train()
-    try:
-        with torch.no_grad():
-            free = model(input_ids=ids).logits
-            forced = model(input_ids=ids, **given).logits
-            igc_layers(model)[0].igc_config["default"].teacher_forcing = False
-            unforced = model(input_ids=ids, **given).logits
-    finally:
-        igc_layers(model)[0].igc_config["default"].teacher_forcing = True
+        free, evaluated = model(input_ids=ids).logits, model(input_ids=ids, **given)
+        same_bits(evaluated.logits, free)
+        assert evaluated.igc_count == 3
+        given["igc_operator"][1] = -100
+        model.train()
+        forced = model(input_ids=ids, **given).logits
+        monkeypatch.setattr(igc_layers(model)[0].igc_config["default"], "teacher_forcing", False)
+        unforced = model(input_ids=ids, **given).logits
         model.eval()
     assert ((forced - free).abs().amax((1, 2)) > 1e-3).tolist() == [True, False, True]
     same_bits(forced[1], free[1])
@@ -269,23 +238,16 @@ def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a
 
 
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
-def test_a_checkpointed_layer_in_training_mode_leaves_the_cache_alone(interface):
-    model = adapted("llama", interface=interface)
+def test_steps_are_kept_on_the_cache_but_by_a_layer_that_is_checkpointed_now(interface):
+    model, ids, at = adapted("llama", interface=interface), texts(2, 6), torch.tensor([[3], [3]])
+    for training, checkpointing in ((True, False), (False, True)):
+        model.train(training)
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        cache = DynamicCache()
+        first = model(input_ids=ids[:, :4], past_key_values=cache, igc_anchors=at).logits
+        second = model(input_ids=ids[:, 4:], past_key_values=cache).logits
+        close(torch.cat([first, second], 1), scored(model, ids, at))
     model.train()
-    model.gradient_checkpointing_enable()
-    cache = DynamicCache()
-    alone = model(input_ids=texts(2, 6), use_cache=False).logits
-    beside = model(input_ids=texts(2, 6), past_key_values=cache, igc_anchors=torch.tensor([[5], [5]])).logits
-    assert torch.equal(alone, beside)
-
-
-@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
-@pytest.mark.parametrize(("training", "checkpointing"), [(False, True), (True, False)])
-def test_a_layer_that_is_not_checkpointed_now_keeps_its_steps_on_the_cache(training, checkpointing):
-    model = adapted("llama").train(training)
-    if checkpointing:
-        model.gradient_checkpointing_enable()
-    ids, cache = texts(2, 6), DynamicCache()
-    first = model(input_ids=ids[:, :4], past_key_values=cache, igc_anchors=torch.tensor([[3], [3]])).logits
-    second = model(input_ids=ids[:, 4:], past_key_values=cache).logits
-    close(torch.cat([first, second], 1), scored(model, ids, torch.tensor([[3], [3]])))
+    alone = model(input_ids=ids, use_cache=False).logits
+    assert torch.equal(model(input_ids=ids, past_key_values=DynamicCache(), igc_anchors=at + 2).logits, alone)

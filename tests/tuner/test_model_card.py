@@ -65,13 +65,7 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
         write_card(saved, "org/base")
         assert ("me/sums" in card(saved)) == ("me/sums" in value)
         assert "rows" not in card(saved)
-    for kept in (
-        "license: mit\n",
-        "datasets:\n- me/sums\n",
-        "- maths\n",
-        "Trained for 7 steps.",
-        'model, "me/adder")',
-    ):
+    for kept in ("license: mit\n", "datasets:\n- me/sums\n", "- maths\n", "for 7 steps.", 'model, "me/adder")'):
         assert kept in text
     for words in ("licence: license", "/some/me"):
         assert words not in text
@@ -83,14 +77,12 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
     assert card(saved) == again
 
 
-@pytest.mark.parametrize("base", ["/some/me/base", "./base", "~/base", "a/b/c", "C:\\\\base"])
-def test_no_path_of_a_base_is_written(tmp_path, base):
-    write_card(tmp_path, base)
-    assert base not in card(tmp_path)
-    assert "base_model" not in card(tmp_path)
-
-
-def test_the_cards_of_other_methods_are_pefts_own(tmp_path):
+def test_no_path_of_a_base_is_written_and_the_cards_of_other_methods_are_pefts_own(tmp_path):
+    for base in ("/some/me/base", "./base", "~/base", "a/b/c", "C:\\\\base"):
+        write_card(tmp_path, base)
+        assert base not in card(tmp_path)
+        assert "base_model" not in card(tmp_path)
+        (tmp_path / "README.md").unlink()
     made = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
     made.save_pretrained(tmp_path)
     assert "# Model Card for Model ID" in card(tmp_path)

@@ -160,7 +160,6 @@ def test_passes_without_the_layer_that_are_meant_are_silent():
     assert torch.equal(drafted, expected)
 
 
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_compiled_passes_and_checkpoints_are_silent(interface):
     model = adapted("llama", interface=interface)
     base, wanted = model.base_model.model, logits(model, ROWS)

@@ -110,21 +110,17 @@ def test_an_adapter_on_a_base_that_the_device_map_spreads_by_itself_works(memory
         assert torch.equal(logits(model), logits(tiny_model(arch)))
 
 
-def offload_to_disk(model, folder):
-    return accelerate.disk_offload(model, folder / "offload", execution_device=CPU)
+PLACES = {"base_model.model.model": "disk", "base_model.model.lm_head": "cpu"}
+OFFLOADS = {
+    "cpu_offload": lambda model, folder: accelerate.cpu_offload(model, CPU),
+    "disk_offload": lambda model, folder: accelerate.disk_offload(model, folder, execution_device=CPU),
+    "dispatch_model": lambda model, folder: accelerate.dispatch_model(model, PLACES, offload_dir=folder),
+}
 
 
-def dispatch(model, folder):
-    places = {"base_model.model.model": "disk", "base_model.model.lm_head": "cpu"}
-    return accelerate.dispatch_model(model, places, offload_dir=folder / "offload")
-
-
-@pytest.mark.parametrize(
-    "offload", [lambda model, _: accelerate.cpu_offload(model, CPU), offload_to_disk, dispatch],
-    ids=["cpu_offload", "disk_offload", "dispatch_model"],
-)  # fmt: skip
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
-def test_a_model_that_is_offloaded_with_its_adapter_works(offload, interface, tmp_path):
+@pytest.mark.parametrize("how", OFFLOADS)
+def test_a_model_that_is_offloaded_with_its_adapter_works(how, interface, tmp_path):
+    offload = OFFLOADS[how]
     model = get_peft_model(tiny_model("llama"), small_config(interface=interface))
     expected, weights = logits(model), {k: v.clone() for k, v in model.state_dict().items() if "igc_" in k}
     used, model = copy.deepcopy(model), offload(model, tmp_path / "saved")

@@ -36,7 +36,6 @@ def shifted(index, size=1.0):
         yield
 
 
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_every_layer_that_is_named_is_read_and_no_other(interface):
     for named in ([0], [1], [0, 1], [1, 2]):
         model = adapted("llama", interface=interface, layer=2, read_from=named)

@@ -1,7 +1,6 @@
 """Promises of the state of a text: a value that forks share, without a hole that looks like a beginning."""
 
 import copy
-import functools
 import gc
 import pickle
 import weakref
@@ -11,7 +10,8 @@ import pytest
 import torch
 from checks import adapted, all_ids, igc_layers, state_of, telling_texts, watching
 from peft import get_peft_model
-from tiny_models import RandomConfig
+from tiny_models import ARCHITECTURES, small_config, tiny_model
+from tiny_vocabulary import FACTS, VOCABULARY
 from transformers import (
     DynamicCache,
     EncoderDecoderCache,
@@ -156,7 +156,7 @@ def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
     kept = weakref.ref(cache)
     ids = torch.randint(10, 60, (1, 5))
     with pytest.raises(error, match="now"):
-        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=2)
     handle.remove()
     assert thread.calls == []
     assert thread.generations == []
@@ -184,7 +184,6 @@ def kept_bytes(model, ids, **options):
     return seen
 
 
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_behind_the_end_of_a_prompt_nothing_is_kept_unless_somebody_may_read_on(interface):
     model = adapted("llama", interface=interface, confidence=0.999999)  # never sure: every step is silent
     ids = torch.randint(10, 60, (1, 9))
@@ -196,15 +195,12 @@ def test_behind_the_end_of_a_prompt_nothing_is_kept_unless_somebody_may_read_on(
     chunks = kept_bytes(model, ids, prefill_chunk_size=4)
     assert chunks[0] > 0
     assert set(chunks[-3:]) == {0}
+    if interface == "tokens":  # after a result the ids alone are kept
+        sure = adapted("llama", interface=interface, confidence=0.0)
+        ids = telling_texts(sure, [9])[0][None]
+        assert kept_bytes(sure, ids) == [8 * length for length in (9, 10, 11, 12)]
 
 
-def test_behind_a_result_only_the_ids_are_kept():
-    model = adapted("llama", interface="tokens", confidence=0.0)
-    ids = telling_texts(model, [9])[0][None]
-    assert kept_bytes(model, ids) == [8 * length for length in (9, 10, 11, 12)]
-
-
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
 def test_what_is_not_kept_changes_no_token(interface):
     model = adapted("llama", interface=interface)
     ids = torch.stack(telling_texts(model, [9, 9]))
@@ -231,23 +227,12 @@ def test_a_cache_is_found_by_keyword_by_position_and_inside_of_a_pair():
     assert find_cache((None, 3), {"x": torch.zeros(1)}) is None
 
 
-SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 128,
-}
+SMALL = ARCHITECTURES["llama"][2] | {"num_hidden_layers": 4}
 LINEAR = {
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
-    "linear_key_head_dim": 8,
-    "linear_value_head_dim": 8,
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16,
-    "shared_expert_intermediate_size": 16,
+    **dict.fromkeys(["linear_num_key_heads", "num_experts_per_tok"], 2),
+    **dict.fromkeys(["linear_num_value_heads", "num_experts"], 4),
+    **dict.fromkeys(["linear_key_head_dim", "linear_value_head_dim"], 8),
+    **dict.fromkeys(["moe_intermediate_size", "shared_expert_intermediate_size"], 16),
 }
 GEMMA_3N = {
     "head_dim": 8,
@@ -261,23 +246,17 @@ GEMMA_3N = {
 }
 
 
-@functools.cache
-def hybrid(name):
-    torch.manual_seed(0)
-    made = {
-        "qwen3_next": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(**SMALL, head_dim=8, **LINEAR)),
-        "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(**SMALL, layer_types=["conv", "conv", "full_attention", "conv"])),
-        "gemma3n": lambda: Gemma3nForCausalLM(Gemma3nTextConfig(**SMALL, **GEMMA_3N)),
-    }[name]()
-    fields = {"interface": "hidden", "reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_dim": 16}
-    config = RandomConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, **fields)
-    return get_peft_model(made.eval(), config)
+HYBRID = {
+    "qwen3_next": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(**SMALL, head_dim=8, **LINEAR)),
+    "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(**SMALL, layer_types=["conv", "conv", "full_attention", "conv"])),
+    "gemma3n": lambda: Gemma3nForCausalLM(Gemma3nTextConfig(**SMALL, **GEMMA_3N)),
+}
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["qwen3_next", "lfm2", "gemma3n"])
+@pytest.mark.parametrize("name", HYBRID)
 def test_hybrid_architectures_work_at_the_default_layer(name):
-    model = hybrid(name)
+    model = get_peft_model(HYBRID[name]().eval(), small_config())
     ids = torch.randint(10, 60, (1, 7), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         whole = model(input_ids=ids, igc_anchors=torch.tensor([[3]]), use_cache=False).logits
@@ -294,10 +273,38 @@ def test_hybrid_architectures_work_at_the_default_layer(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_without_any_attention_is_refused_beside_a_cache():
-    torch.manual_seed(0)
     base = MambaForCausalLM(MambaConfig(hidden_size=32, num_hidden_layers=3, vocab_size=128, state_size=4))
-    model = get_peft_model(base.eval(), IGCConfig(layer=1, num_digits=4, reading_dim=16, num_heads=2, writing_dim=16))
+    model = get_peft_model(base.eval(), small_config())
     ids = torch.randint(10, 60, (1, 5))
     message = r"No layer of the KV cache \(`LinearAttentionLayer`\) has keys and values"
     with torch.no_grad(), pytest.raises(TypeError, match=message):
         model(input_ids=ids, use_cache=True)
+
+
+# Llama-3.1-8B: keys and values of 8 heads of 128 in bf16, in each of 32 layers.
+LAYERS, HEADS, HEAD_DIM = 32, 8, 128
+CACHE_BYTES = LAYERS * 2 * HEADS * HEAD_DIM * 2  # per token
+SHARE = 0.01
+
+ROWS, LENGTH = 2, 48
+
+
+def test_what_is_kept_of_a_text_is_at_most_one_percent_of_its_cache_and_holds_no_hidden_state(interface):
+    tables = {"number_tokens": FACTS, "vocabulary": VOCABULARY} if interface == "tokens" else {}
+    config = IGCConfig(layer=1, interface=interface, anchors={"inline": [[7], [8, 9]]}, **tables)
+    ids = torch.randint(10, 60, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
+    ids[:, 20], ids[:, 40], ids[:, 41] = 7, 8, 9
+    for hidden_size in (64, 1024):
+        sizes = {"hidden_size": hidden_size, "head_dim": HEAD_DIM, "num_attention_heads": HEADS}
+        base = tiny_model("llama", **sizes, num_key_value_heads=HEADS).to(torch.bfloat16)
+        model = get_peft_model(base, copy.deepcopy(config)).eval()
+        cache = DynamicCache(config=model.config)
+        with torch.no_grad():
+            for part in ids.split([30, LENGTH - 30], 1):
+                model(input_ids=part, past_key_values=cache)
+        state, layer, width = state_of(cache), cache.layers[0], config.reading_dim
+        assert layer.keys.nbytes + layer.values.nbytes == CACHE_BYTES // LAYERS * ROWS * LENGTH
+        assert state.steps.anchors.tolist() == [[20, 41]] * ROWS
+        assert (state.features.shape[-1], state.features.dtype) == (width, torch.bfloat16)
+        # Of the storage: a tensor that is the view of a larger one would keep all of that alive.
+        assert state.nbytes == ROWS * LENGTH * (2 * width + 8) <= SHARE * CACHE_BYTES * ROWS * LENGTH

@@ -10,7 +10,7 @@ from loading_ways import ALONE, MEMORY, WAYS
 from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, WARNINGS
+from tiny_training import NESTED
 from tiny_vocabulary import FACTS, TEXTS, VOCABULARY, encode
 
 from peft_igc import IGCConfig
@@ -20,7 +20,7 @@ from peft_igc.text.token_table import TokenTable
 from peft_igc.tuner.saving.vocabulary_file import VOCABULARY as KEY
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 IDS = encode("12 + 5 =")[None]

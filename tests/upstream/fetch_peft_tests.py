@@ -31,17 +31,11 @@ def folder() -> Path:
 def download(version: str, into: Path) -> Path | str:
     """The source distribution of PEFT, or why there is none."""
     command = [sys.executable, "-m", "pip", "download", f"peft=={version}", "--no-deps", "--no-binary", "peft"]
-    command += ["--disable-pip-version-check", "--quiet", "--dest", str(into)]
-    said = ""
-    # pip asks the build backend for metadata even if nothing is to be built; without an index for the backend, the
-    # installed one may do.
-    for extra in ([], ["--no-build-isolation"]):
-        run = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
-        found = sorted(into.glob("peft-*.tar.gz"))
-        if run.returncode == 0 and found:
-            return found[0]
-        said = said or run.stderr.strip()
-    return said.splitlines()[-1] if said else "pip said nothing"
+    # pip asks the build backend for metadata even if nothing is to be built: the installed one will do.
+    command += ["--no-build-isolation", "--disable-pip-version-check", "--quiet", "--dest", str(into)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(into.glob("peft-*.tar.gz"))
+    return found[0] if run.returncode == 0 and found else (run.stderr.strip() or "pip said nothing").splitlines()[-1]
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.common import vllm_engines
-from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
+from benchmarks.common.engine_texts import answers, prompts
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.tuner.base_model import TINY
 
@@ -11,17 +11,6 @@ from peft_igc.tuner.base_model import TINY
 pytest.importorskip("vllm", reason="vLLM is not installed: `make test-vllm` makes an environment with it")
 
 COUNT, TOKENS = 60, 24
-
-
-@pytest.fixture(scope="session")
-def tokenizer():
-    return load_base(TINY)[1]
-
-
-@pytest.fixture(scope="session")
-def adapter(tmp_path_factory, tokenizer):
-    """The shipped adapter, which calculates after `=` too."""
-    return with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
 
 
 @pytest.fixture(scope="session")
