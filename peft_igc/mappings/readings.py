@@ -142,7 +142,7 @@ class Pointing(NamedTuple):
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
             # The least sure one: the marks of a list are right or wrong together.
-            marked = self.marks.max(-1).values.amin(-1).exp()
+            marked = self.marks.max(-1).values.amin(-1).exp() if self.has_marks else operands
             operands = torch.where(count == 2, operands, torch.where(count == 1, pair[..., 0], marked))
         return asked, operation.values / asked * operands, operation.indices
 

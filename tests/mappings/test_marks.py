@@ -54,6 +54,12 @@ def test_a_set_is_as_probable_as_the_least_sure_of_its_marks_however_long_it_is(
     assert pointing(["3", "", "5"], "square").chances()[1].item() == pytest.approx(1)
 
 
+def test_an_adapter_with_an_operation_of_one_number_and_none_of_many_has_no_marks():
+    one = pointing(["3", "", "5"], "square")._replace(marks=torch.zeros(1, 1, 0, 3))
+    assert one.chances()[1].item() == pytest.approx(1)
+    assert one.summary().shape == (1, 1, 7)
+
+
 def test_marks_are_due_where_the_operands_are_and_ignored_where_one_may_be_another_number():
     for numbers, operands, due in (
         (["3", "", "5", "8"], ["3", "5"], [1, 0, 1, 0]),
