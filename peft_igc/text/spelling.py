@@ -118,8 +118,8 @@ class Progress:
     def __init__(self, style: Style, result: Written, anchor: int) -> None:
         self._style, self._result, self._anchor = style, result, anchor
         self.position, self.completed, self.ended = anchor, -1, -1
-        # Of the latest token: its characters, and whether it joins a number before it to one after it.
-        self._last, self._joins = "", False
+        # Of the latest token: its characters, whether it joins numbers on both sides, and whether it ends the result.
+        self._last, self._joins, self._whole = "", False, False
         # Of the number that it is a part of, if it is: the first token, its digits and point, and whether its sign and
         # what it touches leave it a number of its own. The number is empty after another token.
         self._start, self._number, self._fits = -1, "", False
@@ -127,8 +127,9 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Whether nothing can be written after a later token: the turn has ended, or the result is written once."""
-        is_last = self._is_whole and self.completed == self.position - 1  # a point or a comma may follow
-        return self.ended >= 0 or (self._style.once and self.completed >= 0 and not is_last)
+        told = self._style.once and self.completed >= 0
+        # A point or a comma may follow the result.
+        return self.ended >= 0 or (told and not (self._whole and self.completed == self.position - 1))
 
     def restarted(self) -> Progress:
         """The progress before the anchor."""
@@ -142,21 +143,17 @@ class Progress:
         later = copy.copy(self)
         return later, [None if later.is_over else later._take(token) for token in tokens]
 
-    @property
     def _known(self) -> str:
         """The number with the zero that `.5` lacks, if it is a beginning of the result; empty if it is not."""
+        if not self._fits:
+            return ""
         number = "0" * self._number.startswith(".") + self._number
-        return number if self._fits and self._result.plain.startswith(number) else ""
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether the latest number is the result."""
-        return self._known == self._result.plain
+        return number if self._result.plain.startswith(number) else ""
 
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
         spelled, position, result = self._style.table.characters(token), self.position, self._result
-        once, before, followed = self._style.once, self._number, self._is_whole
+        once, before, followed = self._style.once, self._number, self._whole
         self.position += 1
         if token in self._style.ends and position > self._anchor:
             self.ended = position
@@ -169,10 +166,10 @@ class Progress:
                 before = ""
             self._number = before + number
         self._joins, self._last = spelled in JOINTS and before != "", spelled
-        known = self._known
+        known = self._known() if self._number else ""
         leading = known != "" and self._number == "."  # the point of `.5`, or the end of a sentence
         inside = self._number != "" and not leading and (number != "." or known != "")
-        whole = known == result.plain
+        self._whole = whole = known == result.plain
         again = 0 <= self.completed < (self._start if inside else position)
         closed = result.percent and spelled == "%" and followed  # the sign after the digits
         mark = once and followed and spelled in (".", ",") and not inside  # no digit may follow
