@@ -160,7 +160,7 @@ def test_only_positions_that_continue_the_result_are_written(text, states):
         with model.disable_adapter():
             base = layer_output(model, ids)
     changed = (got != base).any(-1)
-    told = Progress(Style(TABLE), Written("408", 3, negative=False), at).after(ids[0, at:].tolist())[1]
+    told = Progress(Style(TABLE), Written("408", negative=False), at).after(ids[0, at:].tolist())[1]
     assert changed[0].tolist() == [False] * at + [one is not None for one in told]
     assert {one.state for one in told if one is not None} == states
     same_bits(got[~changed], base[~changed])
