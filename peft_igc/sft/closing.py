@@ -1,27 +1,39 @@
 """The closing evaluation of `peft-igc sft`: what the trained calculator does on rows held out of the training.
 
-Before the training, labels that teach nothing are refused. Afterwards a `Closing` has the number of whole answers that
-are right with the calculator and without it. The share has its interval, so few rows are judged, too.
+Before the training, labels that teach nothing are refused. Afterwards a `Closing` has
+the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
+silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
+rows are judged, too. Nothing is trained here.
+
+Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from accelerate.logging import get_logger
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
 from ..data.dataset import row_labels, similar_columns, summarize
+from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
-from ..numbers.calculator import NO_ARITHMETIC
+from ..mappings.readings import IGNORE
+from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
+from ..trainer.reading_only import read_alone
 from ..trainer.two_stage import without_calculator
+from ..tuner.call import observing
 from ..tuner.config import IGCConfig
+from ..tuner.hooks.wrapper import active_config
+from ..tuner.steps import Step
 from .arguments import Parsed
 
 
@@ -29,6 +41,8 @@ logger = get_logger(__name__)
 
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
+Batches = list[dict[str, torch.Tensor]]
+LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
 
 
@@ -68,66 +82,140 @@ class Closing:
     """Counts over held-out rows."""
 
     rows: int
-    answers: int = 0  # rows that ask for a calculation and whose whole answer was generated
+    asked: int = 0  # calculations that the labels ask for
+    read: int = 0  # of these, the ones with the labelled result
+    misread: int = 0  # of these, the ones with another result, which would be written
+    refusals: int = 0  # steps at which the labels ask for silence
+    spoken: int = 0  # of these, the ones at which the calculator would have written a result
+    answers: int = 0  # rows whose whole answer was generated
     right: int = 0  # of these, the ones with exactly the row's answer
     right_without: int = 0  # the same with the calculator switched off
     unanswered: str | None = None  # why no answer was generated
 
     def format(self) -> str:
-        """The counts, in two lines."""
-        found = f"no answer was generated: {self.unanswered}"
+        """The counts, in up to four lines."""
+        lines = [f"Closing evaluation of {self.rows:,} rows that were held out:"]
+        if self.asked:
+            right = f"{self.read} of {self.asked} calculations are read right {_shown(self.read, self.asked)}"
+            lines.append(f"  {right}, {self.misread} wrong, {self.asked - self.read - self.misread} not at all")
+        if self.refusals:
+            lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
         if self.answers:
-            found = f"{self._shares}, without the calculator {self.right_without}"
-        return f"Closing evaluation of {self.rows:,} rows that were held out:\n  {found}"
-
-    @property
-    def _shares(self) -> str:
-        """The share of right answers, with its interval, in words."""
-        low, high = (100 * end for end in interval(self.right, self.answers))
-        return f"{self.right} of {self.answers} whole answers are right (95% interval {low:.0f} to {high:.0f}%)"
+            right = f"{self.right} of {self.answers} whole answers are right {_shown(self.right, self.answers)}"
+            lines.append(f"  {right}, without the calculator {self.right_without}")
+        elif self.unanswered:
+            lines.append(f"  no answer was generated: {self.unanswered}")
+        return "\n".join(lines)
 
     def failure(self) -> str | None:
-        """What was not learned, with a cure; None if the share of right answers without the calculator is below the
-        interval of those with it."""
+        """What was not learned, with a cure; None if reading and answers are better than the base's.
+
+        Answers are if the share of right ones without the calculator is below the interval of those with it.
+        """
+        if self.asked and (not self.read or self.read < LEAST_READ * self.asked):
+            return (
+                f"The reading learned next to nothing: {self.read} of {self.asked} held-out calculations are read "
+                f"right {_shown(self.read, self.asked)}. Train for more steps (`max_steps`), on more rows, or with "
+                "another `igc_learning_rate`; if `igc/read_accuracy` is high in the log, the held-out rows are of "
+                "another kind."
+            )
         if not self.answers or self.right >= GOOD * self.answers:
             return None
-        counts = f"{self._shares}, and {self.right_without} without the calculator"
-        more = "train for more steps (`max_steps`), or with another `igc_learning_rate`"
+        counts = (
+            f"{self.right} of {self.answers} held-out answers are right, and {self.right_without} without the "
+            f"calculator {_shown(self.right, self.answers, ' with it')}"
+        )
+        more = "train for more steps (`max_steps`), or with another `igc_learning_rate`."
         if self.right <= self.right_without:
-            return (
-                f"The calculator adds nothing: {counts}. {more.capitalize()}. `igc/read_accuracy` in the log is that "
-                "of the reading."
-            )
+            return f"The writing learned nothing: {counts}. {more.capitalize()}"
         if interval(self.right, self.answers)[0] <= self.right_without / self.answers:
             return (
-                f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), {more}."
+                f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), {more}"
             )
         return None
 
 
-def evaluate_closing(trainer: Any, rows: Any) -> Closing:
-    """Answers the rows that ask for a calculation, with the calculator of a trainer and without it.
+def _shown(count: int, of: int, what: str = "") -> str:
+    """The interval of a share in words."""
+    low, high = interval(count, of)
+    return f"(95% interval{what} {100 * low:.0f} to {100 * high:.0f}%)"
 
-    The model must not be sharded, and answers in this process alone. `rows` is a dataset with operand columns.
+
+def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) -> Closing:
+    """Evaluates the calculator of a trainer, whose model is not sharded, in this process alone.
+
+    `rows` is a dataset with operand columns, not tokenized; `batches` those of `held_out_batches`, if made before.
     """
-    labels = [row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))) for row in rows]
-    asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in one) for one in labels]
-    asking = rows.select([index for index, one in enumerate(asks) if one])
-    if not len(asking):
-        return Closing(len(rows), unanswered="no held-out row asks for a calculation")
+    model = trainer.model
+    config = active_config(model)
+    counts: dict[str, Any] = {}
+    with eval_mode(model), torch.no_grad():
+        if config is not None:  # otherwise nothing is read
+            with trainer.compute_loss_context_manager():  # the autocast of the training
+                counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
+        labels = [row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))) for row in rows]
+        asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in one) for one in labels]
+        asking = rows.select([index for index, one in enumerate(asks) if one])  # for a calculation with a result
+        counts |= _answered(trainer, model, asking)
+    return Closing(len(rows), **counts)
+
+
+def held_out_batches(trainer: Any, rows: Any) -> Batches:
+    """The batches of held-out rows. Made before the training, they show faulty rows by then."""
+    prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
+    made = []
+    for start in range(0, len(prepared), BATCH_SIZE):
+        batch = trainer.data_collator([prepared[i] for i in range(start, min(start + BATCH_SIZE, len(prepared)))])
+        made.append({name: value for name, value in batch.items() if torch.is_tensor(value)})
+    return made
+
+
+def _read(model: Any, batches: Batches) -> dict[str, int]:
+    """What the calculator reads at the anchors of rows, compared with their labels."""
+    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    for batch in batches:
+        seen: list[Step] = []
+        with observing(seen.append):  # the pass ends before anything is written
+            read_alone(model, {name: value.to(model.device) for name, value in batch.items()})
+        for name, count in _compared(seen[0], batch).items():
+            counts[name] += count
+    return counts
+
+
+def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """Counts of one batch: its steps' results against its labels."""
+    digits, sign, status, scale = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A], [B, A]
+    known = (batch["igc_anchors"] >= 0) & (batch["igc_operator"] != IGNORE)  # [B, A]
+    asked, spoken = known & (batch["igc_result_status"] == int(Status.OK)), status == int(Status.OK)
+    same = (digits == batch["igc_result"]).all(-1)
+    same &= (sign == batch["igc_result_sign"]) & (scale == batch["igc_result_scale"])
+    found = {
+        "asked": asked,
+        "read": asked & spoken & same,
+        "misread": asked & spoken & ~same,
+        "refusals": known & ~asked,
+        "spoken": known & ~asked & spoken,
+    }
+    return {name: int(mask.sum()) for name, mask in found.items()}
+
+
+def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
+    """Whole answers to rows that ask for a calculation, with the calculator and without it."""
+    if not len(rows):
+        return {"unanswered": "no held-out row asks for a calculation"}
     sizes = {"max_new_tokens": trainer.args.igc_exact_match_tokens, "batch_size": BATCH_SIZE}
-    questions = ExactMatch(trainer._tokenizer, rows=len(asking), chat_template=trainer.chat_template, **sizes)
+    questions = ExactMatch(trainer._tokenizer, rows=len(rows), chat_template=trainer.chat_template, **sizes)
     try:
-        asked, _ = questions.draw(trainer.model, asking)
+        asked, _ = questions.draw(model, rows)
     except ValueError as error:  # no row has a question, or nothing ends an answer
-        return Closing(len(rows), unanswered=str(error))
-    right, _ = questions.counts(trainer.model, asked)
-    with without_calculator(trainer.model):
-        right_without, _ = questions.counts(trainer.model, asked)
-    return Closing(len(rows), len(asked), right, right_without)
+        return {"unanswered": str(error)}
+    right, _ = questions.counts(model, asked)
+    with without_calculator(model):
+        right_without, _ = questions.counts(model, asked)
+    return {"answers": len(asked), "right": right, "right_without": right_without}
 
 
-def close(trainer: Any, held: Any) -> str | None:
+def close(trainer: Any, held: Any, batches: Any) -> str | None:
     """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
     say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
     reason = None
@@ -147,7 +235,7 @@ def close(trainer: Any, held: Any) -> str | None:
         return None
     failure = None
     if trainer.is_world_process_zero():  # the model is whole in each process
-        closing = evaluate_closing(trainer, held)
+        closing = evaluate_closing(trainer, held, batches)
         write_closing(closing, folder)
         say(closing.format())
         failure = closing.failure()

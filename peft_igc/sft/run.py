@@ -30,7 +30,7 @@ from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import TINY, innermost_model
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
-from .closing import check_annotated, close, describe, learned_nothing
+from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
 from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
 from .models import load_tokenizer, make_config, make_model, save_base
@@ -99,6 +99,7 @@ def main(parsed: Parsed) -> IGCTrainer:
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     progress = _progress(trainer, parsed, shown)
+    batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
     if ended_by_signal(trainer):
         end(trainer)
@@ -110,7 +111,7 @@ def main(parsed: Parsed) -> IGCTrainer:
             arguments = {name: value for name, value in vars(igc).items() if value is not None}
             shown.finish(trainer, parsed.model.model_name_or_path, arguments, progress)
     else:
-        failure = None if config is None else close(trainer, held)
+        failure = None if config is None else close(trainer, held, batches)
         trainer.accelerator.print(_how_to_try(parsed, failure))
     if training.push_to_hub:
         trainer.push_to_hub(dataset_name=parsed.script.dataset_name)

@@ -1,23 +1,52 @@
 """Promises of the closing evaluation: counts are right, nothing of the model changes, and a failure is said."""
 
+import re
+
 import pytest
 import torch
 from tiny_training import NESTED, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.sft import run
+from peft_igc.numbers.calculator import Result, Status
+from peft_igc.sft import closing, run
 from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.steps import Step
 from tests.sft.test_sft import SMALL, arguments, write
 
 
 pytestmark = pytest.mark.filterwarnings(*NESTED)
 
-GOOD = Closing(30, answers=20, right=18, right_without=3)
+OK, NONE = int(Status.OK), int(Status.NONE)
+GOOD = Closing(30, asked=20, read=19, misread=1, refusals=10, answers=20, right=18, right_without=3)
 
 
 # ------------------------------------------------------------------------------------------ counts
+def test_results_are_compared_with_the_labels_of_supervised_anchors():
+    # asked and right, asked and wrong, asked and silent, refusal kept, refusal broken, not supervised, no anchor
+    status = torch.tensor([[OK, OK, NONE, NONE, OK, OK, OK]])
+    digits = torch.tensor([[[1], [2], [1], [1], [1], [1], [1]]])
+    labels = {
+        "igc_anchors": torch.tensor([[1, 2, 3, 4, 5, 6, -1]]),
+        "igc_operator": torch.tensor([[0, 0, 0, 1, 1, -100, 0]]),
+        "igc_operands": torch.ones(1, 7, 2, 3, dtype=torch.int64),
+        "igc_signs": torch.zeros(1, 7, 2, dtype=torch.int64),
+        "igc_result": torch.ones(1, 7, 1, dtype=torch.int64),
+        "igc_result_sign": torch.zeros(1, 7, dtype=torch.int64),
+        "igc_result_status": torch.tensor([[OK, OK, OK, NONE, NONE, NONE, OK]]),
+        "igc_result_scale": torch.zeros(1, 7, dtype=torch.int64),
+    }
+    zero = torch.zeros(1, 7, dtype=torch.int64)
+    step = Step(labels["igc_anchors"], None, Result(digits, zero, status, zero))
+    found = closing._compared(step, labels)
+    assert found == {"asked": 3, "read": 1, "misread": 1, "refusals": 2, "spoken": 1}
+    negative = step._replace(result=step.result._replace(sign=torch.ones(1, 7, dtype=torch.int64)))
+    assert closing._compared(negative, labels) == found | {"read": 0, "misread": 2}
+    tenths = step._replace(result=step.result._replace(scale=zero + 1))
+    assert closing._compared(tenths, labels) == found | {"read": 0, "misread": 2}
+
+
 def test_rows_are_counted_by_what_their_labels_ask_for(tmp_path):
     made = trainer(tmp_path)
     refusal = {"prompt": "1/0=", "completion": "?", "igc_operator": "/", "igc_operands": ["1", "0"]}
@@ -25,12 +54,13 @@ def test_rows_are_counted_by_what_their_labels_ask_for(tmp_path):
     silence = {"prompt": "a 1 b 2=", "completion": "c", **dict.fromkeys(refusal.keys() - {"prompt", "completion"})}
     silence["igc_operator"] = "none"
     found = evaluate_closing(made, to_dataset([*rows(5, unsupervised=(4,)), refusal, silence]))
-    assert (found.rows, found.answers) == (7, 4)
+    assert (found.rows, found.asked, found.refusals, found.answers) == (7, 4, 2, 4)
+    assert found.read + found.misread <= 4
 
 
 def test_rows_without_a_calculation_have_no_answer_to_compare(tmp_path):
     found = evaluate_closing(trainer(tmp_path), to_dataset(rows(2, unsupervised=(0, 1))))
-    assert found.answers == 0
+    assert (found.asked, found.answers) == (0, 0)
     assert found.unanswered == "no held-out row asks for a calculation"
     made = trainer(tmp_path, igc_exact_match_tokens=1)
     found = evaluate_closing(made, to_dataset(rows(2)))
@@ -73,37 +103,53 @@ def test_nothing_of_the_model_changes(tmp_path):
 def test_the_counts_are_printed_in_words():
     assert GOOD.format().splitlines() == [
         "Closing evaluation of 30 rows that were held out:",
+        "  19 of 20 calculations are read right (95% interval 76 to 99%), 1 wrong, 0 not at all",
+        "  10 of 10 refusals are left alone",
         "  18 of 20 whole answers are right (95% interval 70 to 97%), without the calculator 3",
     ]
-    assert "no answer was generated: too long" in Closing(3, unanswered="too long").format()
+    assert "no answer was generated: too long" in Closing(3, asked=1, unanswered="too long").format()
 
 
-def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained():
-    nothing, doubtful = "The calculator adds nothing: ", "The answers may be no better than the base's: "
-    for counts, message in {
-        (20, 18, 3): None,
-        (1, 0, 0): f"{nothing}0 of 1 whole answers are",
-        (19, 1, 0): None,  # the base has none of 19
-        (1, 1, 1): None,  # the base knows it
-        (19, 6, 4): f"{doubtful}6 of 19 whole answers are right",
-        (190, 60, 40): None,  # the same, ten times
-        (20, 4, 4): f"{nothing}4 of 20 whole answers are right",
-        (20, 19, 20): None,  # the base knows them
-    }.items():
-        failure = Closing(counts[0], *counts).failure()
-        assert failure is None if message is None else failure.startswith(message), counts
-        assert message is None or "`igc_learning_rate`" in failure
-    assert Closing(20, unanswered="long").failure() is None
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (GOOD, None),
+        (Closing(20, asked=20, read=1, answers=20, right=5), "The reading learned next to nothing: 1 of 20"),
+        (Closing(20, asked=20, read=2, answers=20, right=5), None),
+        (Closing(1, asked=1, read=0), "The reading learned next to nothing: 0 of 1 held-out calculations are read"),
+        (Closing(1, asked=1, read=1, answers=1, right=0), "The writing learned nothing: 0 of 1 held-out answers are"),
+        (Closing(19, asked=19, read=12, answers=19, right=1), None),  # the base has none of 19
+        (Closing(1, asked=1, read=1, answers=1, right=1, right_without=1), None),  # the base knows it
+        (
+            Closing(19, asked=19, read=19, answers=19, right=6, right_without=4),
+            "The answers may be no better than the base's: 6 of 19 held-out answers are right, and 4",
+        ),
+        (Closing(190, asked=190, read=190, answers=190, right=60, right_without=40), None),  # the same, ten times
+        (Closing(8, refusals=8), None),  # nothing was asked
+        (
+            Closing(20, asked=20, read=20, answers=20, right=4, right_without=4),
+            "The writing learned nothing: 4 of 20 held-out answers are right, and 4 without",
+        ),
+        (Closing(20, asked=20, read=20, answers=20, right=19, right_without=20), None),  # the base knows them
+        (Closing(20, asked=20, read=20, unanswered="long"), None),
+    ],
+)
+def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained(found, message):
+    if message is None:
+        assert found.failure() is None
+    else:
+        assert found.failure().startswith(message)
+        assert "`igc_learning_rate`" in found.failure()
 
 
 def test_file_and_card_say_whether_anything_was_learned(tmp_path):
     card = tmp_path / "README.md"
     assert not learned_nothing(tmp_path)
-    for found, failed in ((GOOD, False), (Closing(3, answers=3), True)):
+    for found, failed in ((GOOD, False), (Closing(3, asked=3), True)):
         card.write_text("# An adapter\n")
         write_closing(found, tmp_path)
         assert learned_nothing(tmp_path) == failed
-        assert ("**Not fit for use.** The calculator adds nothing: 0 of 3" in card.read_text()) == failed
+        assert ("**Not fit for use.** The reading learned next to nothing: 0 of 3" in card.read_text()) == failed
         assert found.format() in card.read_text()
 
 
@@ -120,7 +166,7 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
     assert "Learning rate: 0.01 for the calculator." in printed
     assert "Closing evaluation of 20 rows" in printed
-    assert "\nSaved, but not fit for use: The calculator adds nothing: " in printed
+    assert re.search("\nSaved, but not fit for use: The (reading|writing) learned", printed)
     assert "**Not fit for use.**" in (tmp_path / "out" / "README.md").read_text()
     assert "No row asks for `-`, `*`, `/`" in caplog.text
     assert 'No row has the operator "none"' in caplog.text
