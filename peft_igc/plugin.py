@@ -1,5 +1,7 @@
 """Registers the method with PEFT, and the model class with lm_eval, whichever of them is imported first.
 
+TRL learns that a calculator does not reach an engine of vLLM by merged weights.
+
 PEFT 0.21 has no entry point for plugins, and lm-evaluation-harness (lm_eval 0.4.13) has none for models. `import
 peft_igc` calls `activate`: what is imported already is told at once, and the rest right after its own import, because
 importing PEFT takes seconds that `peft-igc --help` should not take. This can go when both have entry points.
@@ -10,6 +12,7 @@ changes that for an environment, with a file in its site-packages; see `set_auto
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -17,6 +20,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 __all__ = ["activate", "autoload_file", "set_autoload"]
@@ -73,7 +77,32 @@ def _offer_model() -> None:
         model_registry.register(HARNESS_NAME, target=HARNESS_CLASS)
 
 
-_PREPARED: dict[str, Callable[[], None]] = {"peft": _register, "lm_eval.models": _offer_model}
+def _refuse_vllm() -> None:
+    """Makes TRL (1.16) refuse, before it starts an engine, to sample by vLLM from a model with a calculator."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    init = VLLMGeneration.__init__
+    if getattr(init, "_igc", False):
+        return
+
+    @functools.wraps(init)
+    def __init__(self: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+        if any(hasattr(module, "igc_config") for module in model.modules()):
+            raise ValueError(
+                "`use_vllm` sends the merged weights of the model to the engine, and a calculator cannot be merged. "
+                "Sample with `use_transformers_continuous_batching=True` instead."
+            )
+        init(self, model, *args, **kwargs)
+
+    __init__._igc = True  # type: ignore[attr-defined]
+    VLLMGeneration.__init__ = __init__
+
+
+_PREPARED: dict[str, Callable[[], None]] = {
+    "peft": _register,
+    "lm_eval.models": _offer_model,
+    "trl.generation.vllm_generation": _refuse_vllm,
+}
 
 
 class _Watch(MetaPathFinder):

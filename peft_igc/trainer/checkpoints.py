@@ -1,8 +1,8 @@
 """Finds the last complete checkpoint of a run, and saves the trained weights that transformers would leave out.
 
 In: an output folder; a model. Out: the path of a checkpoint; a file in it, or the weights restored from that file.
-A process that is killed while it saves leaves an incomplete folder, which transformers (5.23) would resume from. It
-writes `trainer_state.json` last, so a folder with that file is complete.
+A process that is killed while it saves leaves an incomplete folder, which transformers (5.23) would resume from. The
+first process writes `trainer_state.json` last, so a folder with that file, and all generator states, is complete.
 Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained
 (a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
 """
@@ -14,6 +14,7 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -32,15 +33,17 @@ _HASHED = 1000  # rows at most, evenly spread
 _INCOMPLETE = "checkpoint-is-incomplete.txt"  # exists while `enable_jit_checkpoint` saves (transformers 5.23)
 
 
-def last_complete_checkpoint(folder: str | Path) -> str:
+def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
     """The path of the last complete checkpoint in an `output_dir`. Later, incomplete ones are logged as warnings.
+
+    `processes` is the number of those that resume the run; checkpoints of fewer, except of one, count as incomplete.
 
     Raises:
         ValueError: There is no complete checkpoint.
     """
     steps = {path: path.name.removeprefix("checkpoint-") for path in Path(folder).glob("checkpoint-*")}
     for path in sorted((path for path in steps if steps[path].isdecimal()), key=lambda path: -int(steps[path])):
-        if _is_complete(path):
+        if _is_complete(path, processes):
             return str(path)
         logger.warning(f"`{path}` was not saved to its end, so an earlier checkpoint is looked for.")
     raise ValueError(
@@ -61,15 +64,18 @@ def ended_by_signal(trainer: Any) -> bool:
     return trainer.control.should_training_stop and (folder / "trainer_state.json").is_file()
 
 
-def _is_complete(path: Path) -> bool:
-    """Whether the last file was written to its end."""
+def _is_complete(path: Path, processes: int) -> bool:
+    """Whether the last file of each process was written to its end."""
     if (path / _INCOMPLETE).exists():
         return False
     try:
         json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # not written, or cut
         return False
-    return True
+    # The first process writes the file above without waiting for the generator states of the others. A single process
+    # has written its own before, and with `save_only_model` there are none.
+    states = list(path.glob("rng_state_*.pth"))
+    return not states or all(is_zipfile(path / f"rng_state_{rank}.pth") for rank in range(processes))
 
 
 def weights_to_save(model: Any) -> dict[str, nn.Parameter]:

@@ -40,7 +40,7 @@ from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained
 from .collator import SingleDigits, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
-from .labels import ROW_COLUMNS, RowCheck, checked_rows
+from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
@@ -158,7 +158,8 @@ class IGCTrainer(SFTTrainer):
         prepare = super()._prepare_dataset
         respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
         has_operands = any(name in names for name in ALL_COLUMNS)
-        if self._igc_config is None or not (has_operands or respell):
+        # A dataset that another trainer has prepared has its labels already, and may be cut.
+        if self._igc_config is None or STEPS in names or not (has_operands or respell):
             return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
         # Two passes through TRL's preparation: the first one tokenizes, and the second one recognizes tokenized rows,
         # cuts and shuffles them. Shuffling first would break the row numbers of error messages.
@@ -317,7 +318,7 @@ class IGCTrainer(SFTTrainer):
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")

@@ -1,6 +1,7 @@
 """What is trained with a calculator is in the checkpoints, and the last complete one is found."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -147,6 +148,19 @@ def test_the_last_checkpoint_that_was_saved_to_its_end_is_found_and_others_are_t
     for step in (12, 14, 16):
         assert f"checkpoint-{step}` was not saved to its end" in caplog.text
     assert "checkpoint-2`" not in caplog.text
+
+
+def test_a_checkpoint_of_several_processes_is_whole_when_each_has_written_its_own(tmp_path):
+    paths = {step: Path(saved(tmp_path, step)) for step in (2, 4, 6, 8)}
+    for step, ranks in {4: 2, 6: 2, 8: 1}.items():
+        for rank in range(ranks):
+            torch.save({"cpu": torch.zeros(1)}, paths[step] / f"rng_state_{rank}.pth")
+    file = paths[6] / "rng_state_1.pth"
+    file.write_bytes(file.read_bytes()[:-30])
+    assert last_complete_checkpoint(tmp_path, processes=2) == str(paths[4])
+    (paths[4] / "rng_state_1.pth").unlink()
+    assert last_complete_checkpoint(tmp_path, processes=2) == str(paths[2])
+    assert last_complete_checkpoint(tmp_path) == str(paths[8])
 
 
 @pytest.mark.parametrize("exists", [True, False])

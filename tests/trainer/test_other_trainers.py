@@ -14,6 +14,7 @@ from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import tiny_model
 from tiny_training import NESTED, OF_TRANSFORMERS, QUICK, igc_model, rows, tokenizer, trainer, weights
+from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
@@ -165,3 +166,11 @@ def test_policy_optimisation_samples_by_continuous_batching(tmp_path):
     assert len(rewards) == 2
     assert min(rewards) > 0.7  # the calculator has answered, also after a step that has changed its weights
     assert all(torch.isfinite(p).all() for p in weights(made.model).values())
+
+
+def test_an_engine_that_the_weights_cannot_reach_is_refused_before_it_starts():
+    """As TRL makes it, with `use_vllm`, at the end of its constructor."""
+    with pytest.raises(ValueError, match="a calculator cannot be merged. Sample with `use_transformers_continuous_b"):
+        VLLMGeneration(model=model_that_reads(), accelerator=None, processing_class=None)
+    with pytest.raises(AttributeError, match="NoneType"):  # any other model goes on
+        VLLMGeneration(model=tiny_model("llama"), accelerator=None, processing_class=None)

@@ -9,6 +9,7 @@ from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache
+from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc import register
 from peft_igc.tuner import hooks
@@ -27,7 +28,7 @@ def test_what_is_replaced_exists_and_has_a_version_and_a_way_out():
         module, _, name = patch["target"].rpartition(".")
         kind = getattr(importlib.import_module(module), name)
         assert all(callable(getattr(kind, function)) for function in patch["names"]), patch
-        assert patch["version"].split()[0] in ("peft", "torch", "transformers")
+        assert patch["version"].split()[0] in ("peft", "torch", "transformers", "trl")
         assert patch["purpose"]
         assert patch["way_out"]
         assert OF[patch["scope"]]
@@ -48,7 +49,7 @@ def test_a_model_and_one_layer_of_its_caches_have_the_listed_methods_replaced_on
 
 
 def test_the_listed_functions_of_classes_are_replaced_once():
-    classes = (BaseTuner, PeftModel)
+    classes = (BaseTuner, PeftModel, VLLMGeneration)
     replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
     assert {(kind.__name__, name) for kind, name in replaced} == {
         (target.rpartition(".")[2], name) for target, name in OF["class"]
