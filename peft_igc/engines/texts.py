@@ -29,6 +29,20 @@ from ..tuner.writing import progress_of
 Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
+class Kept:
+    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d].
+
+    They are gathered when they are read, which is seldom. Requests and first positions of the contexts are [n] int64.
+    """
+
+    def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
+        self.device, self._gather, self._requests, self._firsts = requests.device, gather, requests, firsts
+
+    def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        rows, places = index
+        return self._gather(self._requests[rows], places + self._firsts[rows])
+
+
 def check(config: IGCConfig) -> None:
     """Refuses adapters whose texts cannot be followed on the host.
 
@@ -130,12 +144,9 @@ class Known:
         last = [step.anchor - first for (_, step), first in zip(asked, firsts, strict=True)]
         since = [step.since - first for (_, step), first in zip(asked, firsts, strict=True)]
         step_texts = StepTexts.of_lists(reader.tokens, reader.max_distance, rows, last, since)
-        kept = None
+        kept: Any = None
         if self.reads:
-            facts = [(one, first, step.anchor) for (one, step), first in zip(asked, firsts, strict=True)]
-            requests, begin, end = torch.tensor(facts).T[..., None].to(device)  # [n, 1] each
-            places = begin + torch.arange(max(map(len, rows)), device=device)
-            kept = gather(requests, places.minimum(end))
+            kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(device))
         decisions: Any = decisions_of(self.adapter, kept, step_texts, torch.tensor(last)[:, None])
         for (one, step), decision in zip(asked, decisions, strict=True):
             progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))

@@ -201,14 +201,13 @@ def read_and_calculate(
 
 
 def decisions_of(
-    adapter: Adapter, kept: torch.Tensor | None, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
+    adapter: Adapter, kept: Any, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
 ) -> tuple[Decision | None, ...]:
     """What is decided of B * A steps, None for one without an anchor.
 
     Without a `reading` of all steps the network reads those that their `texts` do not decide, from the features `kept`
-    [B, n, d]. If these are None, it asks for nothing.
+    [B, n, d], a tensor or what is indexed like one. If these are None, it asks for nothing.
     """
-
     config = adapter.config
 
     def read(steps: list[int]) -> Any:

@@ -12,10 +12,12 @@ import pytest
 import torch
 from checks import (
     Meanwhile,
+    Saying,
     adapted,
     assert_as_scored,
     close,
     generated,
+    igc_layers,
     left_padded,
     scored,
     state_of,
@@ -24,6 +26,7 @@ from checks import (
 )
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_vocabulary import encode
 from transformers import LogitsProcessorList
 
 
@@ -121,3 +124,16 @@ def test_an_offloaded_cache_carries_the_steps(llama):
     batch = {name: tensor.cuda() for name, tensor in left_padded(rows).items()}
     got, want = (generated(model, **batch, cache_implementation=how).stacked for how in ("offloaded", "dynamic"))
     torch.testing.assert_close(got, want, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("write_again", [False, True])
+def test_a_rejected_draft_begins_a_result_again_that_was_over(write_again):
+    rules = {"prompt_end": True, "ends": [2]}
+    model = adapted(interface="tokens", anchors=rules, result_digits=8, confidence=0.0, write_again=write_again)
+    with torch.no_grad():
+        igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias[0] += 1000.0  # always asks for a sum
+    ids = torch.cat([encode("the 99"), torch.tensor([2]), encode(" 12 +45 is")])[None]  # drafts go on after the 2
+    said = Saying(ids.shape[1], [encode("the57;;;;;;;;;;;;").tolist()])
+    options = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 6, "do_sample": False}
+    options |= {"pad_token_id": 0, "logits_processor": LogitsProcessorList([said])}
+    assert torch.equal(model.generate(**options, prompt_lookup_num_tokens=4), model.generate(**options))

@@ -144,8 +144,10 @@ class TextState:
         return self.appended(unseen, features)
 
     def unread(self) -> TextState:
-        """The state of a text that no further step will read. Its ids stay as long as a result may be written."""
-        return replace(self, features=None, ids=self.ids if self.may_write else self.ids.new_empty(len(self.ids), 0))
+        """The state of a text that no further step will read."""
+        # The ids of a result that is over stay, too: a crop begins it again, as after a rejected draft.
+        ids = self.ids.new_empty(len(self.ids), 0) if self.write_from is None else self.ids
+        return replace(self, features=None, ids=ids)
 
     def _with_room_for(self, features: torch.Tensor | None) -> TextState:
         """The state on a static cache with features, at first zeros, of the dtype and width of `features`."""
