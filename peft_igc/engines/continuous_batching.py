@@ -52,7 +52,7 @@ def followed(manager: Any) -> Any:
     if any(ahead) or settings.use_async_batching:
         logger.warning(
             "The calculator acts on the host between two layers, so continuous batching runs without CUDA graphs, "
-            "`torch.compile` and asynchronous batches."
+            "`torch.compile`, asynchronous batches and shared prefixes."
         )
     settings.use_cuda_graph, settings.use_async_batching = (False, False), False
     settings.varlen_compile_config = settings.decode_compile_config = None

@@ -294,7 +294,7 @@ def register_operation(
 
 def _numbers_of_operands(operands: Any) -> tuple[int, int]:
     """The fewest and the most operands that `register_operation` is given."""
-    both = operands if isinstance(operands, tuple) else (operands, operands)
+    both = tuple(operands) if isinstance(operands, tuple | list) else (operands, operands)
     if len(both) == 2 and both[1] is None:
         both = (both[0], MANY)
     if len(both) != 2 or {*map(type, both)} != {int} or not 1 <= both[0] <= both[1] <= MANY:
