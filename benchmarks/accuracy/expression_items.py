@@ -56,7 +56,7 @@ def _decimal(rng: random.Random) -> Fraction:
 
 
 def _up_to(longest: int) -> Callable[[random.Random], Fraction]:
-    """Positive integers of up to so many digits."""
+    """Positive integers of up to a number of digits."""
     return lambda rng: Fraction(_integer(rng, longest))
 
 

@@ -122,7 +122,7 @@ def train(kind: str, arguments: argparse.Namespace, folder: Path, seed: int) -> 
     else:
         changes |= {"igc_init_from": str(data / "calculator"), "igc_held_out": 0}
     *_, found = trained(RECIPE, changes, place)
-    if kind == KINDS[0] and arguments.again_steps:  # beside its LoRA, which stays as it is
+    if kind == KINDS[0] and arguments.again_steps:  # its LoRA stays as it is
         rows = read_rows(data / "train.jsonl", wanted="with operand columns")
         sizes = Sites(sites=arguments.sites, steps=arguments.again_steps, seed=seed)
         again = train_sites(arguments.base, place, rows, place, sizes, arguments.device)

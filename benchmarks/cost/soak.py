@@ -70,7 +70,7 @@ def measured(generations: int) -> dict[str, Any]:
     """What is left after a garbage collection: bytes in use on the heap, those of all tensors included, and of the
     resident set; the number of tensors, and of objects by the name of their kind."""
     gc.collect()
-    # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
+    # The type, not `isinstance`, which would ask proxies for the class of what they replace.
     types = Counter(type(one) for one in gc.get_objects())
     objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
     tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))

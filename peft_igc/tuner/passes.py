@@ -172,7 +172,7 @@ def _reading_is_over(adapter: Adapter, call: Call) -> bool:
 
 
 def _is_over(adapter: Adapter, call: Call, states: States | None) -> bool:
-    """Whether nothing of a text is read or written any more. Its state is left behind."""
+    """Whether nothing of a text is read or written any more. Its state stays as it was."""
     state = None if states is None else states.get(adapter.name)
     return state is not None and call.is_lean and _reading_is_over(adapter, call) and not state.may_write
 
