@@ -39,6 +39,7 @@ def engine(
     given = {**SIZES, "max_num_seqs": 64, "disable_log_stats": False}
     if adapter is not None:
         given["additional_config"] = {"igc": {"adapter": str(adapter)} | (igc or {})}
+        given["worker_extension_cls"] = "peft_igc.engines.vllm.required.Calculator"  # else it may serve the base alone
     # vLLM (0.32) looks into every object of every module, which fails at those of llvmlite once it is imported.
     hidden = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith("llvmlite")}
     made = None

@@ -34,7 +34,6 @@ from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
-from ..numbers.calculator import NO_ARITHMETIC
 from ..text.rounding import EXACT
 from ..text.values import Limits
 
@@ -137,7 +136,7 @@ def training_refusals(folder: Path) -> list[dict[str, Any]]:
     GSM8K's trained questions: those of several steps, of which two numbers are the hardest and come twice; the same
     stories without their question; and those of a single step on the two numbers of the text, which are calculations.
     """
-    nothing, rows = columns_of(NO_ARITHMETIC, (), Limits()), list[dict[str, Any]]()
+    nothing, rows = columns_of("none", (), Limits()), list[dict[str, Any]]()
     refusal = lambda prompt: conversation(prompt, REFUSED, nothing)  # noqa: E731
     for at, item in enumerate(read_rows(folder / GSM8K)[:TRAINED_QUESTIONS]):
         question = item["question"]
