@@ -38,8 +38,8 @@ def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tens
     Returns:
         [V] bool each. Behind a point zeros change nothing: 7 is 7.00. A point alone may end a sentence.
     """
-    pieces = {token: table.piece(token) for token in range(len(table.vocabulary.tokens))}
-    texts = {token: table.vocabulary.texts[token] for token, one in pieces.items() if one.digits and not one.spaced}
+    characters = {token: table.characters(token) for token in range(len(table.vocabulary.tokens))}
+    texts = {token: text for token, text in characters.items() if text[:1] != " " and any(map(str.isdigit, text))}
     digits, changing = torch.zeros(2, size, dtype=torch.bool)
     digits[list(texts)] = True
     changing[[token for token, text in texts.items() if text.strip("0.")]] = True
