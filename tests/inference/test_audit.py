@@ -217,7 +217,7 @@ CASES = {
     "the end is overruled": (ITEM, "22 or 7", [read()], ((0.9, 0.8), False), "overruled"),
     "no gate helps": (ITEM, "27", [read()], ((0.9, 0.1), False), "overruled"),
     "another token first": (ITEM, "7, no 22.", [read()], ((0.9, 0.9), False), "overruled"),
-    "a word behind": (ITEM, "22 clips", [read()], (0.9, 0.1), "formatting"),
+    "a word after it": (ITEM, "22 clips", [read()], (0.9, 0.1), "formatting"),
     "words before": (ITEM, "It is 22.", [read()], (0.1, 0.9), "formatting"),
     "separators": (ITEM | {"target": "1,022"}, "1022", [read(result="1022")], OPEN, "formatting"),
     "a longer number is another": (ITEM, "220", [read()], ((0.9, 0.9), False), "overruled"),

@@ -44,7 +44,7 @@ def add(a, b, result=None):
 
 
 def first_batch(made):
-    """The first batch as the training loop gets it, behind both column filters."""
+    """The first batch as the training loop gets it, after both column filters."""
     return next(iter(made.get_train_dataloader()))
 
 
