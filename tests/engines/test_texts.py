@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from peft_igc.engines.texts import Known, Text
+from benchmarks.cost.operators import Counted
+from peft_igc.engines.texts import Gather, Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
 
 
@@ -24,7 +25,7 @@ TEXTS = [
 def decided(known, text, steps):
     """The text with the results of its steps, which are expressions and need no network."""
     texts = {0: text}
-    known.decide(texts, [(0, step) for step in steps], None)
+    known.decide(texts, [(0, step) for step in steps], Gather(None, None))
     return texts[0]
 
 
@@ -59,3 +60,10 @@ def test_a_step_is_not_decided_again_where_its_turn_has_ended(known, tokenizer):
     ids = tokenizer("12 + 30 =")["input_ids"]
     assert known.made(ids)[1].anchor == len(ids) - 1
     assert known.made([*ids, *known.style.ends])[1] is None
+
+
+def test_anchors_are_found_without_an_operator(known, tokenizer):
+    with Counted() as counted:
+        _, steps = known.extended(Text([]), tokenizer(TEXTS[0])["input_ids"])
+    assert len(steps) == 3
+    assert counted.count == 0
