@@ -101,9 +101,8 @@ def load_corpora(
 ) -> tuple[Any, Any, Any]:
     """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
-    Generated rows, without the calculations of `excluded` and the text `avoid`, are added whole, whatever the fractions
-    of the mixture.
-    Without other data they are messages, if `conversational`.
+    Generated rows, without the calculations of `excluded` and the text `avoid`, are added whole, whatever the
+    fractions of the mixture. Without other data they are messages, if `conversational`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
