@@ -25,9 +25,6 @@ from .token_table import POINTED, UNSPELLED, TokenTable
 from .vocabulary import PADDING
 
 
-__all__ = ["ENDS", "Continuation", "Progress", "Row", "Spelled", "Style", "Written"]
-
-
 _NUMERIC = frozenset("0123456789.")
 
 
@@ -79,18 +76,13 @@ class Written(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How an adapter writes results.
+    """How an adapter writes results."""
 
-    Attributes:
-        table: how the tokens spell them.
-        once: whether the first number after an anchor counts as its result, and a point or comma after the result as
-            its end. Nothing is written after that.
-        ends: tokens that end a turn, and all that is written in it.
-    """
-
-    table: TokenTable
+    table: TokenTable  # how the tokens spell them
+    # whether the first number after an anchor counts as its result, and a point or comma after the result as its end.
+    # Nothing is written after that.
     once: bool = False
-    ends: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()  # tokens that end a turn, and all that is written in it
 
 
 class Continuation(NamedTuple):
@@ -224,12 +216,9 @@ class Progress:
 
 
 class Row(NamedTuple):
-    """The steps of one text: a value, so the rows of a batch are repeated and reordered like any other list.
+    """The steps of one text: a value, so the rows of a batch are repeated and reordered like any other list."""
 
-    Attributes:
-        steps: the anchor of each step, ascending, and the progress of its result; None if it has none.
-    """
-
+    # the anchor of each step, ascending, and the progress of its result; None if it has none
     steps: tuple[tuple[int, Progress | None], ...] = ()
 
     def needs(self, start: int | None = None) -> int | None:

@@ -30,9 +30,6 @@ from .state.text_state import Steps, TextState
 from .steps import Writing
 
 
-__all__ = ["Told", "begun", "embed", "first_to_write", "progress_of", "relative_size", "told_of", "write"]
-
-
 def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
     facts = [[[at] for at in places] for places in steps.anchors.tolist()]
@@ -55,17 +52,11 @@ def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *
 
 
 class Told(NamedTuple):
-    """What is written at the last T' tokens of a text.
+    """What is written at the last T' tokens of a text."""
 
-    Attributes:
-        active: [B, T'] bool, whether a position is written.
-        arguments: of the output mapping, after h.
-        is_silent: whether the host knows that none is written.
-    """
-
-    active: torch.Tensor
-    arguments: tuple[torch.Tensor, ...]
-    is_silent: bool = False
+    active: torch.Tensor  # [B, T'] bool, whether a position is written
+    arguments: tuple[torch.Tensor, ...]  # of the output mapping, after h
+    is_silent: bool = False  # whether the host knows that none is written
 
 
 def told_of(
