@@ -132,6 +132,10 @@ class TokenTable:
         digits = (token for token, text in self.numbers.items() if text[0] != " ")
         return sorted({*digits, *(one for one in marks if one is not None)})
 
+    def spells(self, result: str) -> bool:
+        """Whether there are tokens for the marks of a result."""
+        return not ("." in result and self.point is None) and not ("%" in result and self.percent is None)
+
     def characters(self, token: int) -> str:
         """What a token, any integer, may be of a number: of a numeric one its text, such as ` 12` or `.5`; a point, a
         per cent sign, or a sign of `JOINTS`; `-` if it ends in a minus sign; else one of `OTHER`, `POINTED` if it ends
