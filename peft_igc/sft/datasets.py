@@ -17,7 +17,7 @@ from typing import Any
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, supervised_rows
-from ..data.dataset import similar_columns, to_dataset
+from ..data.dataset import to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
 from ..text.values import Limits
@@ -238,14 +238,14 @@ def _load(path: str, **options: Any) -> Any:
 
 def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -> None:
     """Refuses a dataset without a row, without a column that the trainer could take a text from, or, `with_operands`,
-    with a column whose name is almost that of an operand column: nobody would read it."""
-    for column, meant in similar_columns(part.column_names or ()).items() if with_operands else ():
+    with a column that looks like an operand column and is none: nobody would read it."""
+    columns = set(part.column_names or ())
+    for column in sorted(columns - {*ALL_COLUMNS, ROW_COLUMN}) if with_operands else ():
         if column.lower().startswith("igc"):
             raise ValueError(
-                f"The dataset `{name}` has the column `{column}`, which is not read. Did you mean `{meant}`? Rename "
-                "the column."
+                f"The dataset `{name}` has the column `{column}`, which is not read. Operand columns are "
+                f"`{'`, `'.join(ALL_COLUMNS)}`: rename the column."
             )
-    columns = set(part.column_names or ())
     if hasattr(part, "__len__") and not len(part):
         raise ValueError(f"The dataset `{name}` has no rows.")
     if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
@@ -311,13 +311,15 @@ def _has_lists(part: Any) -> bool:
 
 def _as_lists(part: Any) -> Any:
     """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
-    from datasets import List
+    from datasets import List, Value
 
     present = [name for name in ALL_COLUMNS if name in part.column_names]
     if not present:
         return part
     features = part.features.copy()
-    features.update({name: List(features[name]) for name in present})
+    features.update({name: List(Value("string")) for name in present})
+    if COLUMNS[1] in present:
+        features[COLUMNS[1]] = List(List(Value("string")))
 
     def wrap(row: dict[str, Any]) -> dict[str, Any]:
         known = any(row[name] is not None for name in present)
