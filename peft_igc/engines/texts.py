@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..mappings.decisions import Decision, packed_of
+from ..mappings.decisions import Decision
 from ..mappings.places import StepTexts
 from ..numbers.places import LEAD
 from ..text.spelling import Continuation, Row
@@ -149,7 +149,7 @@ class Known:
             kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(device))
         decisions: Any = decisions_of(self.adapter, kept, step_texts, torch.tensor(last)[:, None])
         for (one, step), decision in zip(asked, decisions, strict=True):
-            progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))
+            progress = progress_of(self.style, step.anchor, decision.result)
             texts[one] = texts[one]._replace(row=texts[one].row.begun([(step.anchor, progress)]))
         return decisions
 

@@ -304,18 +304,9 @@ OPERATIONS: dict[str, Callable[[_Operand, _Operand, Division], _Outcome]] = {
 
 
 def evaluate_exactly(operator: str, a: str | int, b: str | int, division: Division = "exact") -> str | Status:
-    """Calculates with Python integers, for training data and tests.
+    """The result of Python integers as text, for training data and tests; the `Status` if there is none.
 
-    Args:
-        operator: A symbol from `OPERATIONS`.
-        a, b: Integers, or text in the form that `parse_number` accepts.
-        division: As in `calculate`.
-
-    Returns:
-        The result as canonical text of any length, or the `Status` if there is none.
-
-    Raises:
-        TypeError, ValueError: The symbol or `division` is unknown, or an operand is not an integer.
+    `a` and `b` are integers, or text in the form that `parse_number` accepts; `division` is that of `calculate`.
     """
     _check_names({operator}, division)
     x, y = (number if isinstance(number, int) else _to_int(number) for number in (a, b))

@@ -23,8 +23,6 @@ from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
 
 
-__all__ = ["Answer", "Meant", "answer", "calculated"]
-
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
@@ -35,17 +33,12 @@ _SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", ".", "?", "!", ";"
 
 
 class Meant(NamedTuple):
-    """What a network reads in a text.
+    """What a network reads in a text."""
 
-    Attributes:
-        operation: its symbol, or the name of one of `operations.FUNCTIONS`.
-        spans: characters of the operands, or more of the text around them, in the order of the operation.
-        negated: whether each operand has a minus sign; asked only where a word may be one.
-    """
-
-    operation: str
+    operation: str  # its symbol, or the name of one of `operations.FUNCTIONS`
+    # characters of the operands, or more of the text around them, in the order of the operation
     spans: tuple[Span, ...]
-    negated: tuple[bool, ...]
+    negated: tuple[bool, ...]  # whether each operand has a minus sign; asked only where a word may be one
 
 
 class Answer(NamedTuple):

@@ -22,8 +22,6 @@ from .operations import FUNCTIONS
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["BAD_WORDS", "after", "before_equals", "before_request", "look_alike"]
-
 _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them

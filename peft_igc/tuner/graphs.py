@@ -24,8 +24,6 @@ from .state.cache import Plan, States, layer_of_key
 from .writing import told_of, write
 
 
-__all__ = ["act_in_graph", "act_with_plan", "has_plan", "make_plan", "number_of"]
-
 _layers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _count = itertools.count()
 

@@ -38,23 +38,16 @@ SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than as
 
 
 class Step(NamedTuple):
-    """Event: the readings and calculations of one call.
+    """Event: the readings and calculations of one call."""
 
-    Attributes:
-        anchors: [B, A] int64 positions in the text, -1 for none.
-        reading: the distributions; None where no network was asked, which no observer sees.
-        result: the calculator's result, before any teacher forcing.
-        decisions: what was decided on the host for the B * A steps, None for one without an anchor; empty in the
-            hidden interface, and in training.
-        first: position in the text of the token with index 0 in `decisions` and `ids`.
-        ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-    """
-
-    anchors: torch.Tensor
-    reading: Reading | Pointing | None
-    result: Result
+    anchors: torch.Tensor  # [B, A] int64 positions in the text, -1 for none
+    reading: Reading | Pointing | None  # the distributions; None where no network was asked, which no observer sees
+    result: Result  # the calculator's result, before any teacher forcing
+    # what was decided on the host for the B * A steps, None for one without an anchor; empty in the hidden interface,
+    # and in training
     decisions: tuple[Decision | None, ...] = ()
-    first: int = 0
+    first: int = 0  # position in the text of the token with index 0 in `decisions` and `ids`
+    # [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`
     ids: torch.Tensor | None = None
 
     @property
@@ -68,59 +61,36 @@ class Step(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Event: the writing of one call.
+    """Event: the writing of one call."""
 
-    Attributes:
-        start: position in the text of the call's first token.
-        active: [B, T] bool, positions that were written.
-        gate: [B, T] float in 0..1, the gate of each position.
-        size: [B, T] float32, `writing.relative_size` of the update of each position.
-    """
-
-    start: int
-    active: torch.Tensor
-    gate: torch.Tensor
-    size: torch.Tensor | None = None
+    start: int  # position in the text of the call's first token
+    active: torch.Tensor  # [B, T] bool, positions that were written
+    gate: torch.Tensor  # [B, T] float in 0..1, the gate of each position
+    size: torch.Tensor | None = None  # [B, T] float32, `writing.relative_size` of the update of each position
 
 
 class Generated(NamedTuple):
-    """Event: the end of a `generate`, for observers with a method `finish`.
+    """Event: the end of a `generate`, for observers with a method `finish`."""
 
-    Attributes:
-        generation: the generation, the same object as `Call.generation` of its forward passes.
-        sequences: [B, n] int64, prompts and answers, or the answers alone after a prompt of embeddings.
-        start: position in the text of the first of the n columns.
-        prompt: number of columns that belong to the prompt.
-        ends: tokens that end an answer; a row is padded after the first of them.
-        beams: number of beams; with more than one the rows of the forward passes are not those of `sequences`.
-    """
-
-    generation: Any
-    sequences: torch.Tensor
-    start: int
-    prompt: int
-    ends: tuple[int, ...]
-    beams: int
+    generation: Any  # the generation, the same object as `Call.generation` of its forward passes
+    sequences: torch.Tensor  # [B, n] int64, prompts and answers, or the answers alone after a prompt of embeddings
+    start: int  # position in the text of the first of the n columns
+    prompt: int  # number of columns that belong to the prompt
+    ends: tuple[int, ...]  # tokens that end an answer; a row is padded after the first of them
+    beams: int  # number of beams; with more than one the rows of the forward passes are not those of `sequences`
 
 
 class _Context(NamedTuple):
-    """The tokens that the steps of a call read.
+    """The tokens that the steps of a call read."""
 
-    Attributes:
-        anchors, since: [B, A] int64 positions in the text of the last and the first token that each step reads; an
-            anchor of -1 reads nothing.
-        kept: [B, n, d] features.
-        ids: [B, n] int64 token ids.
-        first: position in the text of the first of these tokens.
-        texts: the same on the host, for the token interface.
-    """
-
+    # `anchors`, `since`: [B, A] int64 positions in the text of the last and the first token that each step reads; an
+    # anchor of -1 reads nothing.
     anchors: torch.Tensor
     since: torch.Tensor
-    kept: torch.Tensor
-    ids: torch.Tensor
-    first: int
-    texts: StepTexts | None
+    kept: torch.Tensor  # [B, n, d] features
+    ids: torch.Tensor  # [B, n] int64 token ids
+    first: int  # position in the text of the first of these tokens
+    texts: StepTexts | None  # the same on the host, for the token interface
 
     @classmethod
     def of(cls, adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor) -> _Context:

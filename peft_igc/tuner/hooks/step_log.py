@@ -22,9 +22,6 @@ from ..state.text_state import Steps, TextState
 from ..steps import Generated, Step
 
 
-__all__ = ["StepLog"]
-
-
 class _Pass(NamedTuple):
     """One forward pass: the index of the generated token that it predicts, and the steps of the text after it."""
 

@@ -102,19 +102,12 @@ def states_of(cache: Cache, layer: int) -> States:
 
 @dataclass(eq=False)
 class Plan:
-    """What is known of the next pass of one token on a static cache before it begins (see `graphs`).
+    """What is known of the next pass of one token on a static cache before it begins (see `graphs`)."""
 
-    Attributes:
-        name: the adapter.
-        state: the state of the text after the pass.
-        told: what is written, a `writing.Told`; None for nothing.
-        ran: whether the pass has run.
-    """
-
-    name: str
-    state: TextState
-    told: Any
-    ran: bool = False
+    name: str  # the adapter
+    state: TextState  # the state of the text after the pass
+    told: Any  # what is written, a `writing.Told`; None for nothing
+    ran: bool = False  # whether the pass has run
 
 
 class States:
