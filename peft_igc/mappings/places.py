@@ -37,16 +37,10 @@ class StepTexts(NamedTuple):
     first: int  # the position in the text of the tokens with index 0
 
     @classmethod
-    def of(
-        cls, table: TokenTable, most: int, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0
-    ) -> StepTexts:
-        """From the ids [B, n] of all rows, in one synchronisation.
+    def of(cls, table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0) -> StepTexts:
+        """From the ids [B, n] of all rows, `first` the position of the first ones, in one synchronisation.
 
-        Args:
-            table, first: as in the attributes; `first` is the position of the first of the ids.
-            most: the largest number of places of a step.
-            ids: [B, n] int64.
-            anchors, since: [B, A] int64 positions in the text.
+        `anchors` and `since` [B, A] int64 are positions in the text.
         """
         width, count, n = ids.shape[1], ids.numel(), anchors.numel()
         values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
@@ -54,17 +48,17 @@ class StepTexts(NamedTuple):
         skipped = int(first)
         last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
         begin = [max(one - skipped, 0) for one in values[count + n :]]
-        return cls.of_lists(table, most, rows, last, begin, skipped)
+        return cls.of_lists(table, rows, last, begin, skipped)
 
     @classmethod
     def of_lists(
-        cls, table: TokenTable, most: int, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
+        cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
     ) -> StepTexts:
         """From what is on the host already; `rows`, `anchors`, `since` and `first` as in the attributes."""
         places = []
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
-            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end, most))
+            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end))
         return cls(table, rows, anchors, since, places, first)
 
     def row_of(self, step: int) -> int:

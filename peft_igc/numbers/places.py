@@ -21,6 +21,7 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING, UNSEEN, Spelled
 
 
+MOST = 512  # places that a step reads; earlier ones are left out
 FAR = 3  # numbers of one line on each side of another one that are counted
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
@@ -78,7 +79,7 @@ def _runs(spelled: Spelled, begin: int, decimals: bool) -> list[Run]:
     return found
 
 
-def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int) -> Places:
+def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int = MOST) -> Places:
     """The last `most` places from the token `since` up to an anchor. A number that begins before `since` has none."""
     begin = max(since - LEAD, 0)
     window = ids[begin : anchor + 1]

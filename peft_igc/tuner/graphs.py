@@ -91,13 +91,10 @@ def _act(
     layer: int,
     name: str,
 ) -> torch.Tensor:
-    """An eager pass within a graph.
+    """An eager pass within a graph: `passes.act` of the adapter `name` of a numbered layer.
 
-    Args:
-        h, features: as for `passes.act`.
-        given: the token ids, the mask and the anchors of the call.
-        cache: `States.key` of a cache layer, and the tokens in it before this pass; empty without a cache.
-        layer, name: the number of the layer, and the name of its adapter.
+    `given` are the token ids, the mask and the anchors of the call; `cache` is the `States.key` of a cache layer and
+    the tokens in it before this pass, empty without a cache.
     """
     adapter = _layers[layer].adapter(name)
     ids, mask, anchors = given

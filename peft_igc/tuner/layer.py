@@ -44,11 +44,8 @@ _PROCESS, _count = uuid.uuid4().hex, itertools.count()
 class IGCLayer(nn.Module, BaseTunerLayer):
     """Reads operands from a decoder layer's output, calculates, and writes the result back (paper, Figure 2).
 
-    Args:
-        base_layer: the decoder layer.
-        base_model: the causal LM that it belongs to, on which `hooks` are installed.
-        hidden_size: H.
-        layer_index: index of the decoder layer, which is also the index of its layer in the KV cache.
+    The decoder layer `base_layer` belongs to the causal LM `base_model`, on which `hooks` are installed; `layer_index`
+    is also the index of its layer in the KV cache.
     """
 
     # Provided by `BaseTunerLayer`.
