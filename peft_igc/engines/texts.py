@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..mappings.decisions import Decision
-from ..mappings.places import StepTexts
-from ..numbers.places import LEAD
+from ..mappings.places import LEAD, StepTexts
 from ..text.spelling import Continuation, Row
 from ..tuner.adapter import Adapter
 from ..tuner.anchors import context_starts

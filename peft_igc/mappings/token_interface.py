@@ -20,12 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.places import FAR
 from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from .attention import Block, LayerMix, float_logits, one_batch, rms
-from .places import PlaceTensors, StepTexts, place_tensors
+from .places import FAR, PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 

@@ -28,11 +28,11 @@ from transformers.cache_utils import Cache
 from .adapter import Adapter, make_mappings
 from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
-from .graphs import act_in_graph, act_with_plan, has_plan, number_of
+from .graphs import act_in_graph, act_with_plan, has_plan
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
-from .state.cache import find_cache, forget_plan, states_of
+from .state.cache import find_cache, forget_plan, number_of, states_of
 
 
 logger = logging.getLogger(__name__)

@@ -18,11 +18,10 @@ import torch
 import torch.nn.functional as F
 
 from ..mappings.decisions import Decision, decided, results_of
-from ..mappings.places import StepTexts
+from ..mappings.places import LEAD, StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
-from ..numbers.places import LEAD
 from ..text.values import Limits
 from ..text.vocabulary import PADDING, UNSEEN
 from .adapter import Adapter

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ...mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
-from ...numbers.places import MOST
+from ...mappings.places import MOST
 from ...numbers.tokenizer_profile import TokenizerProfile
 from ..config import IGCConfig
 from .saved_fields import FORMAT, OLD_FIELDS
