@@ -20,15 +20,14 @@ import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.places import Run
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
-from ..text.requests import Meant, answer
+from ..text.requests import answer
 from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
-from .places import StepTexts
+from .places import Run, StepTexts
 from .readings import SCALE, Mark
 
 
@@ -237,8 +236,7 @@ def _decided(
         return _silent(said, "too_long")
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
-    meant = Meant(symbol, spans, tuple(negated for _, negated in pointed))
-    found, stated = answer(said.text, meant, limits)
+    found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):

@@ -9,8 +9,6 @@ No arithmetic here, see `calculator`.
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
 
-import re
-
 import torch
 from torch import Tensor
 
@@ -18,35 +16,6 @@ from torch import Tensor
 PAD = 10  # class of the placeholder: no digit in this slot
 POINT = 11  # class of a decimal point, among numbers that are compared and not calculated with
 NUM_CLASSES = 11  # ten digits and the placeholder
-
-_INTEGER = re.compile(r"(-?)([0-9]+)")  # not \d: it would match digits of other scripts
-
-
-def parse_number(text: str) -> tuple[int, str]:
-    """Splits an integer's text into its sign and its canonical digits.
-
-    Args:
-        text: ASCII digits with at most a leading `-`. Leading zeros are dropped: `"-007"` gives `(1, "7")`.
-
-    Returns:
-        The sign (0 plus, 1 minus; zero is plus) and the digits without leading zeros.
-
-    Raises:
-        TypeError: `text` is not a string.
-        ValueError: `text` has another form: it is empty, or has spaces, `+`, `.` or digits of other scripts.
-    """
-    if not isinstance(text, str):
-        raise TypeError(
-            f"A number must be given as a string, got {text!r} of type `{type(text).__name__}`. Pass `str(number)`."
-        )
-    match = _INTEGER.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f"{text!r} is not an integer: write the digits 0-9 with at most a leading `-`, without spaces, `+`, "
-            "separators or a decimal point."
-        )
-    digits = match[2].lstrip("0") or "0"
-    return int(match[1] == "-" and digits != "0"), digits
 
 
 def classes(text: str, width: int) -> list[int]:

@@ -86,15 +86,9 @@ def write(
     call: Call,
     reading: Reading | Pointing | None = None,
 ) -> torch.Tensor:
-    """The hidden states h [B, T, H] with updates where these are told; only the last T' are computed.
+    """The hidden states h [B, T, H], from the position `start` on, with updates where these are told.
 
-    Args:
-        adapter: the adapter.
-        h: [B, T, H].
-        told: what is written at the last T' positions.
-        start: position of the first of the T in the text.
-        call: receives the mean gate if it has a report.
-        reading: the reading of this call's steps, or None.
+    Only the last T' are computed. `reading` is that of this call's steps; the report of the call gets the mean gate.
     """
     active, skipped = told.active, h.shape[1] - told.active.shape[1]
     before, h = h[:, :skipped], h[:, skipped:]
