@@ -59,14 +59,8 @@ def shared_copy(cache: Any) -> Any:
 
 
 class Decoding:
-    """Decodes `TOKENS` tokens after a text in a cache, again and again.
-
-    Args:
-        model: with or without an adapter.
-        cache: of the text.
-        captured: whether the pass is recorded as a CUDA graph.
-        length: of the text.
-    """
+    """Decodes `TOKENS` tokens after a text of `length` tokens in a cache, again and again; if `captured`, as a CUDA
+    graph."""
 
     def __init__(self, model: Any, cache: Any, captured: bool, length: int) -> None:
         self.inner = model.get_base_model() if isinstance(model, PeftModel) else model

@@ -85,11 +85,8 @@ def measure() -> dict[str, dict[str, int]]:
 
 def main() -> None:
     """Counts and writes the results."""
-    parser = command(__doc__)
-    arguments = parser.parse_args()
-    results = {**facts(), "operators": measure()}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    write(arguments.output, results)
+    output = command(__doc__).parse_args().output
+    write(output, {**facts(), "operators": measure()})
 
 
 if __name__ == "__main__":
