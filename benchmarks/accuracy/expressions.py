@@ -34,7 +34,7 @@ from benchmarks.accuracy.expression_texts import Sample, samples
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import value_of
 from peft_igc.text import Limits, Refusal, Value, read
-from peft_igc.text.requests import Meant, answer
+from peft_igc.text.requests import answer
 from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import written
 
@@ -133,7 +133,7 @@ def quotients(n: int, seed: int) -> Iterable[Sample]:
 def _divided(text: str, limits: Limits) -> Value | Refusal:
     """A request in words to divide its first number by its second one."""
     first, second = (found.span() for found in itertools.islice(re.finditer("[0-9]+", text), 2))
-    return answer(text, Meant("/", (first, second), (False, False)), limits).found
+    return answer(text, "/", (first, second), (False, False), limits).found
 
 
 def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:

@@ -26,11 +26,12 @@ from peft import get_peft_model
 
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS, has_number
+from peft_igc.data.dataset import to_dataset
 from peft_igc.inference.decoding import eval_mode
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.text.token_table import TokenTable
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
-from peft_igc.trainer.batches import as_dataset, tokenized
+from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.trainer.progress import Progress
@@ -212,10 +213,10 @@ def _trainer(model: Any, tokenizer: Any, made: Any, output: Path, rows: Any, **s
         "learning_rate": 2e-3, "igc_muon_learning_rate": 6e-3, "weight_decay": 0.1, "adam_beta2": 0.98,
         "warmup_steps": 8, "lr_scheduler_type": "cosine", "use_cpu": model.device.type == "cpu", "bf16": False,
         "activation_checkpointing": False, "logging_steps": 10, "max_length": None, "save_strategy": "no",
-        "report_to": "none", "igc_curves": False, "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
+        "report_to": "none", "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
     }  # fmt: skip
     args = IGCSFTConfig(str(output), **usual | settings)
-    return OpenEndsTrainer(model, args, train_dataset=as_dataset(made), processing_class=tokenizer, writing_rows=rows)
+    return OpenEndsTrainer(model, args, train_dataset=to_dataset(made), processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

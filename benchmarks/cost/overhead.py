@@ -107,15 +107,14 @@ def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
     The texts end in a request of an author, after others. All are read three times, and the fastest counts.
     """
     adapter, requests, found = active_layer(model)[0].adapter("default"), plain_requests(), dict[str, Any]()
-    reader = adapter.reader
     for length in READ_LENGTHS:
         rng, best = random.Random(length), [(math.inf, math.inf)] * n
         chats = ["\n".join(rng.choice(requests)["prompt"] for _ in range(1 + length // 8)) for _ in range(n)]
         rows = [ids[-length:] for ids in prompt_tokens(tokenizer, chats, raw=False)]
         for at in [*range(n)] * 3:
             wall, cpu = time.perf_counter(), time.process_time()
-            texts = StepTexts.of_lists(reader.tokens, reader.max_distance, [rows[at]], [len(rows[at]) - 1], [0])
-            decisions_of(adapter, None, texts, torch.zeros(1, 1))
+            texts = StepTexts.of_lists(adapter.reader.tokens, [rows[at]], [len(rows[at]) - 1], [0])
+            decisions_of(adapter, None, texts)
             taken = time.perf_counter() - wall, time.process_time() - cpu
             best[at] = min(best[at][0], taken[0]), min(best[at][1], taken[1])
         for name, times in zip(("wall", "CPU"), zip(*best, strict=True), strict=True):

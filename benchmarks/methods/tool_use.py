@@ -21,9 +21,10 @@ from typing import Any
 import torch
 from transformers import DynamicCache, StoppingCriteriaList
 
+from peft_igc.data.columns import label
 from peft_igc.inference.decoding import end_tokens, greedy
 from peft_igc.inference.evaluation import decode_answer
-from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text import Limits
 
 
 LONGEST = 96  # tokens of an answer, calls and replies included
@@ -44,7 +45,7 @@ class Tool:
         if not _CALL.search(text):
             return ""
         found = _READABLE.search(text)
-        result = None if found is None else evaluate_exactly(found[2], found[1], found[3])
+        result = None if found is None else label(found[2], (found[1], found[3]), Limits())
         return (result if isinstance(result, str) else "?") + self.close
 
     def used_in(self, row: Row) -> Row:
