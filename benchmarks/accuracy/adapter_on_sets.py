@@ -111,11 +111,6 @@ def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
     return {name: known[name] for name in asked}
 
 
-def is_answered(name: str) -> bool:
-    """Whether whole answers to a set are compared, not the reading alone."""
-    return name in ANSWERED or name.endswith("plain_requests")
-
-
 def is_calculator(adapter: Path) -> bool:
     """Whether an adapter's folder is one of IGC."""
     if str(adapter) == TINY:
@@ -125,7 +120,7 @@ def is_calculator(adapter: Path) -> bool:
 
 def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, readings: bool = False) -> dict[str, Any]:
     """The reports of the sets, by name; of `readings` alone, or of whole answers where these are compared."""
-    others = [name for name in sets if readings or not is_answered(name)]
+    others = [name for name in sets if readings or not (name in ANSWERED or name.endswith("plain_requests"))]
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)

@@ -1,13 +1,11 @@
 """What the reading learns from texts by many hands: authors, depth, sizes and rows, on SmolLM2 and the embedded base.
 
 Each run changes a few settings of a recipe and trains the reading alone, with one step of writing. Measured are the
-readings at the end of texts by authors of whom none is trained: right, wrong and silent at every threshold.
-Temperature and `confidence` are fitted on the authors "calibrated" (`peft_igc.data.wording.handwritten.HELD_OUT`), so
-that at most 0.3% of their texts are answered wrongly.
+readings at the end of texts by authors of whom none is trained. Temperature and `confidence` are fitted on the authors
+"calibrated" (`handwritten.HELD_OUT`), so that at most 0.3% of their texts are answered wrongly. Runs are added to the
+file; those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
 
     python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output benchmarks/results/by_hand.json
-
-Runs are added to the file. Those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
 """
 
 from __future__ import annotations

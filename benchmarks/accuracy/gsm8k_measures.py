@@ -27,7 +27,7 @@ from peft_igc.tuner.steps import Step, Writing
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 BEFORE_ANSWER = "####"
-_MARK = re.compile("<<.*?>>")
+MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
 
 
@@ -118,7 +118,7 @@ def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batc
 
 def copied_answers(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes for the final answer of the human solutions."""
-    texts = [_MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
+    texts = [MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
     prompts = [asked(tokenizer, row["question"]) + text for row, text in zip(held, texts, strict=True)]
     made = written(model, tokenizer, prompts, NUMBER_TOKENS, batch_size)
     answers = [final_answer(row["answer"]) for row in held]

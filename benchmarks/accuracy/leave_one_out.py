@@ -1,8 +1,7 @@
 """What each rule of the reading is worth: right and wrong on the sets with all rules, and without each one.
 
 A rule that stays must prevent more wrong answers than a higher `confidence` would at as many right ones, on texts of
-authors whom it was not written for. Nothing is generated: what the calculator would write is read in a pass of a few
-layers. The sets are those of `adapter_on_sets`. `--confidence` measures other thresholds than the adapter's own.
+authors whom it was not written for. Nothing is generated. The sets are those of `adapter_on_sets`.
 
     python -m benchmarks.accuracy.leave_one_out --base tiny --adapter tiny --output build/leave_one_out.json
 """

@@ -1,8 +1,7 @@
 """What benchmarks of speed share: alternating runs, medians with quartiles, and what a run ran on.
 
-In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
 What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
-those of neighbours. Nothing here knows what is measured.
+those of neighbours.
 """
 
 from __future__ import annotations

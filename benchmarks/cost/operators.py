@@ -36,9 +36,7 @@ FED = {"token after a result": "20", "silent token": "2" * (1 + 2 * (TOGETHER + 
 class Counted(TorchDispatchMode):
     """Counts the operators that reach the backend."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 1

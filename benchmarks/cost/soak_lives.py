@@ -76,8 +76,7 @@ def subjects(seed: int, adapter: Path | None = None) -> list[Subject]:
     found = []
     for kind, one in (("llama", base), ("window", windowed(base))):
         torch.manual_seed(seed)
-        configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
-        models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
+        models = {name: get_peft_model(twin(one), igc_config(tokenizer, one, name)) for name in INTERFACES}
         if adapter is not None:
             trained = PeftModel.from_pretrained(twin(one), str(adapter))
             models[trained.peft_config["default"].interface] = trained

@@ -4,10 +4,8 @@ Methods: the base model; a LoRA with as many parameters as IGC; tool use (a LoRA
 the model goes on in the same KV cache; in `tool_spliced` the reply is the answer itself); IGC with both interfaces.
 All train by a recipe on the same 10,000 rows for equally many steps; all but IGC take the best of three or more
 learning rates on validation items. Tested are cells of operation, length and phrasing: BIG-bench's form, which
-training rows have, or phrasings that none of them has; lengths of the task, 1 to 5, or longer. By greedy generation
-of whole answers (`tool_use`), question by question with the methods in turn, so that other work of the machine meets
-all of them. The paper's rows of other models are quoted in the results. No tested calculation is trained, but for
-one-digit ones.
+training rows have, or phrasings that none of them has. Whole answers are generated (`tool_use`), by all methods in
+turn. The paper's rows of other models are quoted. No tested calculation is trained, but for one-digit ones.
 
     python -m benchmarks.methods.methods --output benchmarks/results/methods.json
 """
