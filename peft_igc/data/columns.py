@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..numbers.calculator import NO_ARITHMETIC, Status, evaluate_exactly
-from ..numbers.digits import PAD, classes, parse_number
+from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.digits import PAD, classes
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
@@ -32,6 +32,7 @@ ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, 
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]+")  # not \d: it would match digits of other scripts
 REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
@@ -51,17 +52,11 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
     """
     if max(_size(one) for one in operands) > limits.digits:
         return Status.OVERFLOW
-    if operator in FUNCTIONS:
-        try:
-            value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
-            return finished(value, limits)[1]
-        except Refused as refused:
-            return STATUSES.get(refused.reason, Status.UNDEFINED)
-    a, b = operands
-    exact = evaluate_exactly(operator, a, b, limits.rounding.division)
-    if isinstance(exact, str) and len(exact.lstrip("-")) > limits.result_digits:
-        return Status.OVERFLOW
-    return exact
+    try:
+        value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
+        return finished(value, limits)[1]
+    except Refused as refused:
+        return STATUSES.get(refused.reason, Status.UNDEFINED)
 
 
 def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
@@ -253,11 +248,14 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
         )
     if decimals and isinstance(text, str) and _DECIMAL.fullmatch(text):
         return written(Fraction(text))
-    try:
-        sign, digits = parse_number(str(text))
-    except ValueError as error:
-        raise ValueError(f"{where}: `{column}`: {error}") from error
-    return f"-{digits}" if sign else digits
+    text = str(text)
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(
+            f"{where}: `{column}`: {text!r} is not an integer: write the digits 0-9 with at most a leading `-`, "
+            "without spaces, `+`, separators or a decimal point."
+        )
+    digits = text.lstrip("-0") or "0"
+    return "-" * (text[0] == "-" and digits != "0") + digits
 
 
 def _size(number: str) -> int:

@@ -27,9 +27,11 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.bigbench import parse_question
-from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..data.columns import label
+from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Reason
+from ..text.values import Limits
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .decoding import prompt_tokens
@@ -280,7 +282,7 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
         return "status", step.status
     if operands is None:
         return "misread", read_as
-    wanted = evaluate_exactly(operator, *operands)
+    wanted = label(operator, operands, Limits())
     return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
 
 

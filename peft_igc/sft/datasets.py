@@ -79,6 +79,7 @@ def rows_of_writing(
     seed: int,
     rows: Iterable[dict[str, Any]],
     excluded: Sequence[Mapping[str, Any]] | None,
+    avoid: str = "",
 ) -> list[dict[str, Any]]:
     """Generated rows with a result for the second stage: the first ones of `rows`, those of the first stage, as many
     with longer numbers, and some that have all leading digits. Other arguments as in `generated_rows`.
@@ -90,7 +91,7 @@ def rows_of_writing(
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
     most = min(stage.max_digits, _limits(arguments).digits)
-    changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
+    changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False, "avoid": avoid}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
     covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
@@ -98,12 +99,12 @@ def rows_of_writing(
 
 
 def load_corpora(
-    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None
+    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None, avoid: str = ""
 ) -> tuple[Any, Any, Any]:
     """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
-    Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
-    Without other data they are messages, if `conversational`.
+    Generated rows, without the calculations of `excluded` and the text `avoid`, are added whole, whatever the
+    fractions of the mixture. Without other data they are messages, if `conversational`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
@@ -129,7 +130,7 @@ def load_corpora(
             raise ValueError(f"`igc_generated_rows` are prompts and completions, but `{name}` has {form}: {cure}.")
         # Rows of a stream alone are held out after the trained ones, which then do not depend on how many these are.
         more = 0 if parts or training.eval_strategy != "no" else min(wanted, count // LARGEST_PART)
-        rows = generated_rows(arguments, training.seed, form, excluded).take(count + more)
+        rows = generated_rows(arguments, training.seed, form, excluded, avoid=avoid).take(count + more)
         if form == CHAT:
             rows = [{"messages": [*row.pop("prompt"), *row.pop("completion")], **row} for row in rows]
         parts["igc_generated_rows"] = to_dataset(rows[:count])

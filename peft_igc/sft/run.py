@@ -122,7 +122,9 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     stage, or None; generated rows of two stages are tokenized at once."""
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
-    train, test, held = load_corpora(parsed, conversational, excluded)
+    turns = [] if config is None else config.anchors.get("turns", [])
+    avoid = tokenizer.decode(turns[0]) if turns else ""  # an answer's header of plain text may be within a question
+    train, test, held = load_corpora(parsed, conversational, excluded, avoid)
     if config is None:
         return train, test, None, None
     check_annotated(train, parsed)
@@ -133,7 +135,8 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     rows = list(train)
 
     def writing_rows(stage: WritingStage) -> list[dict[str, Any]]:
-        return tokenized(rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded), tokenizer)
+        made = rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded, avoid)
+        return tokenized(made, tokenizer)
 
     more = [] if shown is None else shown.refusals
     return to_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows

@@ -25,8 +25,8 @@ from trl import SFTConfig
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns, label
 from ..data.exact_values import EXPRESSION, StepLabel
 from ..mappings.decisions import said_at
+from ..mappings.places import number_runs
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.places import number_runs
 from ..text.literals import integers
 from ..text.refusals import Reason
 from ..text.values import Limits

@@ -19,7 +19,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
 import peft_igc
-from peft_igc.numbers.places import number_runs
+from peft_igc.mappings.places import number_runs
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile, check_tokenizer
 from peft_igc.text import Vocabulary
 from peft_igc.text.token_table import TokenTable

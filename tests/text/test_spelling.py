@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style, Written
+from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -27,14 +27,9 @@ WORDS = small_vocabularies.VOCABULARIES["groups of three"]
 THREES = SPELLERS["groups of three"]
 
 
-def progress(number, anchor=0, spelled_by=THREES, width=40, **style):
+def progress(number, anchor=0, spelled_by=THREES, **style):
     """The progress of a number before its anchor."""
-    plain = number.removesuffix("%")
-    digits, scale = plain.strip("-").replace(".", ""), len(plain.partition(".")[2])
-    scale = -1 - scale if number != plain else scale
-    result = Written.of(digits.lstrip("0") or "0", number[0] == "-", scale, width)
-    assert result is not None
-    return Progress(Style(spelled_by, **style), result, anchor)
+    return Progress(Style(spelled_by, **style), number, anchor)
 
 
 def written(spelled_by, number):
@@ -108,8 +103,7 @@ def test_every_token_of_a_result_is_among_those_that_are_named():
 
 def test_a_percentage_needs_a_token_for_its_sign():
     words = WORDS._replace(texts=[text if text != "%" else "#" for text in WORDS.texts])
-    result = Written.of("17", False, -1, 40)
-    assert (result.is_spelled_by(THREES), result.is_spelled_by(words.table())) == (True, False)
+    assert (THREES.spells("17%"), words.table().spells("17%")) == (True, False)
 
 
 def test_the_end_of_a_turn_ends_the_writing():
