@@ -26,14 +26,15 @@ ROOMS: dict[str, set[str]] = {
     "data": {"datasets", "torch"},
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers", "yaml"},
     "plugin": {"lm_eval", "trl"},  # torch imports it before it is complete itself
-    "inference": {"datasets", "jinja2", "lm_eval", "markupsafe", "peft", "safetensors", "torch", "transformers"},
+    "inference": {"datasets", "jinja2", "lm_eval", "markupsafe", "peft", "safetensors", "torch", "tqdm"}
+    | {"transformers"},
     "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "peft", "safetensors", "torch", "transformers", "trl"},
     "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
-    "commands": {"torch", "tqdm", "transformers"},
+    "commands": {"torch", "transformers"},
     "cli": {"transformers"},
     "__main__": set(),
 }

@@ -4,7 +4,7 @@
 has one line per step with a calculator annotation (`48+24=<<48+24=72>>72`) and the result at the end (`#### 72`). Each
 line is determined by the story, so a whole solution can be compared. `WorkedCalculations` yields rows `{"question",
 "answer"}` with results that people's solutions seldom have and a model that plans badly writes: zero, below zero,
-fractions. Sentences are in `peft_igc/data/wording/texts/worked.txt`. `annotation.gsm8k` converts
+fractions. Sentences are in `peft_igc/data/wording/texts/worked.toml`. `annotation.gsm8k` converts
 the rows to training data; nothing is tokenized here.
 Try it: `python -c "from recipes.tiny_base.worked_solutions import *; print(WorkedSolutions().take(1)[0])"`.
 """
