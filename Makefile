@@ -18,7 +18,7 @@ PYTEST_ARGS ?=
 # Two processes with one thread each: the tests' tensors are too small for two threads to help.
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: demo demo-smollm2 test test-all lint unit slow fetch clean
+.PHONY: demo demo-smollm2 test test-all lint unit slow clean
 
 demo: $(STAMP)
 	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
@@ -48,16 +48,22 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-unit: $(STAMP) fetch
+unit: $(STAMP) $(PEFT_TESTS)
 	$(PYTEST) -m "not slow"
 
-slow: $(STAMP) fetch
+slow: $(STAMP) $(PEFT_TESTS)
 	$(PYTEST) -m slow
 
 # PEFT's own tests come with its source distribution, not with its wheel. Where the package index has none, they are
 # skipped, and pytest says so.
-fetch: $(STAMP)
-	-$(BIN)/python tests/upstream/fetch_peft_tests.py
+PEFT := $(shell sed -n 's/^peft==//p' constraints.txt)
+PEFT_TESTS := .cache/peft-tests/$(PEFT)
+
+$(PEFT_TESTS): | $(STAMP)
+	mkdir -p $(@D)
+	-$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary peft --no-build-isolation \
+		--dest .cache peft==$(PEFT) && tar -xzf .cache/peft-$(PEFT).tar.gz -C .cache peft-$(PEFT)/tests \
+		&& mv .cache/peft-$(PEFT)/tests $@
 
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml constraints.txt

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,23 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     assert "Steps by status: " in shown.out
     assert f"Written: `{output}`, `{lines}`" in shown.out
     assert "it/s" not in shown.err  # no progress of a short run where there is no terminal
+
+
+def test_progress_is_told_after_every_batch_and_a_terminal_shows_a_bar(
+    base, adapter, data, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    update = commands._progress()
+    update(1, 2)
+    time.sleep(0.15)  # the bar of a command that ends at once is not shown
+    update(2, 2)
+    assert "2/2" in capsys.readouterr().err
+    told = []
+    monkeypatch.setattr(commands, "_progress", lambda: lambda *counts: told.append(counts))
+    given = ["--base", base, "--adapter", adapter, "--data", data, "--output", str(tmp_path / "results.json")]
+    for command in ("eval", "audit"):
+        assert cli.main([command, *given, "--batch-size", "2", "--max-new-tokens", "2"]) == 0
+    assert told == [(2, 3), (3, 3)] * 2
 
 
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):

@@ -50,17 +50,9 @@ RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "layer_6": (SMOLLM2, SHORT | {"igc_layer": 6}, None),
     "layer_18": (SMOLLM2, SHORT | {"igc_layer": 18}, None),
     "layer_24": (SMOLLM2, SHORT | {"igc_layer": 24}, None),
-    "layers_6_12_18": (SMOLLM2, SHORT | {"igc_layer": 18, "igc_read_from": [6, 12, 18]}, None),
     "templates": (SMOLLM2, SHORT | {"igc_generated_mixture": TEMPLATES}, None),
-    "hands_alone": (SMOLLM2, SHORT | {"igc_generated_mixture": {"by_hand": 0.94, "none": 0.0}}, None),
-    "authors_1": (SMOLLM2, SHORT, 1),
     "authors_5": (SMOLLM2, SHORT, 5),
-    "authors_10": (SMOLLM2, SHORT, 10),
-    "wide": (SMOLLM2, SHORT | {"igc_reading_dim": 384, "igc_reading_ffn": 1024}, None),
-    "rows_15000": (SMOLLM2, SHORT | {"igc_generated_rows": 15000}, None),
     "tiny": (TINY, {"max_steps": 4000}, None),
-    "tiny_layer_4": (TINY, {"max_steps": 4000, "igc_layer": 4}, None),
-    "tiny_wide": (TINY, {"max_steps": 4000, "igc_reading_dim": 256, "igc_reading_ffn": 512}, None),
 }
 
 

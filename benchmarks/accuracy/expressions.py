@@ -51,21 +51,13 @@ _END = re.compile(r"=[ $€£]*\Z")
 
 
 class Site(NamedTuple):
-    """An annotation of a solution.
+    """An annotation of a solution."""
 
-    Attributes:
-        row: index of the solution.
-        text: the solution up to and with the `=`; None: no `=` is before the annotation.
-        since: where the preceding `=` ends, 0 without one.
-        written: the annotation.
-        values: the values that count as right.
-    """
-
-    row: int
-    text: str | None
-    since: int
-    written: str
-    values: frozenset[Fraction]
+    row: int  # index of the solution
+    text: str | None  # the solution up to and with the `=`; None: no `=` is before the annotation
+    since: int  # where the preceding `=` ends, 0 without one
+    written: str  # the annotation
+    values: frozenset[Fraction]  # that count as right
 
 
 def sites_of(row: int, solution: str) -> list[Site]:
@@ -87,14 +79,8 @@ def _values(annotation: str) -> frozenset[Fraction]:
 
 
 def judged(sample: Sample, values: frozenset[Fraction] | None, limits: Limits) -> tuple[str, str]:
-    """The outcome of a text, and what was read: a value or the id of the refusal.
-
-    Args:
-        sample: a text and its value.
-        values: of an annotation, each of which counts as right.
-        limits: of the reading.
-    """
-    said = read(sample.text, limits) if sample.kind != "in words" else _divided(sample.text, limits)
+    """The outcome of a text, and what was read: a value or the id of the refusal. Any of the `values` is right."""
+    said = _divided(sample.text, limits) if sample.is_in_words else read(sample.text, limits)
     if not isinstance(said, Value):
         return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
     right = sample.value in (said.text, written(said.value)) if values is None else said.value in values
@@ -121,14 +107,12 @@ def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
     for row, line in enumerate(lines):
         for site in sites_of(row, json.loads(line)["answer"]):
             if site.text is not None:
-                yield Sample(site.text[site.since :], "gsm8k", site.written, True), site.values
+                yield Sample(site.text[site.since :], site.written, True), site.values
 
 
-_QUOTIENTS = (
-    ("{a} / {b} {to} =", "in symbols"),
-    ("What is {a} / {b}, {to}?", "in symbols"),
-    ("What is {a} divided by {b} {to}?", "in words"),
-    ("Divide {a} by {b} and round {to}.", "in words"),
+_QUOTIENTS = (  # the last two are in words
+    *("{a} / {b} {to} =", "What is {a} / {b}, {to}?"),
+    *("What is {a} divided by {b} {to}?", "Divide {a} by {b} and round {to}."),
 )
 
 
@@ -143,8 +127,8 @@ def quotients(n: int, seed: int) -> Iterable[Sample]:
         after = places - 1 - due.adjusted() if significant else places
         due = due.quantize(decimal.Decimal(1).scaleb(-after), context=context)
         to = f"to {places} {'significant figures' if significant else 'decimal places'}"
-        text, kind = _QUOTIENTS[at % len(_QUOTIENTS)]
-        yield Sample(text.format(a=a, b=b, to=to), kind, f"{due:f}", True)
+        form = at % len(_QUOTIENTS)
+        yield Sample(_QUOTIENTS[form].format(a=a, b=b, to=to), f"{due:f}", True, is_in_words=form >= 2)
 
 
 def _divided(text: str, limits: Limits) -> Value | Refusal:
@@ -162,7 +146,7 @@ def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None
         if value is not None:
             exact = context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))
             rounded = Fraction(exact.quantize(decimal.Decimal(1).scaleb(-PLACES), context=context))
-            yield Sample(f"{written} =", "tatqa", str(rounded), True), frozenset({value, rounded})
+            yield Sample(f"{written} =", str(rounded), True), frozenset({value, rounded})
 
 
 def main() -> None:

@@ -2,18 +2,18 @@
 
 In: a model, and rows with `question` and `answer`. Out: counts and shares with intervals, as `gsm8k_solutions`
 describes them, and examples of mistakes. Truth is judged by `written_calculations`, which shares nothing with the
-package's rules. Nothing is trained here. Try it: `pytest tests/benchmarks/test_commands.py`
+package's rules. Nothing is trained here.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from tqdm import trange
 
 from benchmarks.accuracy.expressions import sites_of
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
@@ -24,8 +24,6 @@ from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step, Writing
 
 
-__all__ = ["copied_answers", "given_solutions", "own_solutions", "written"]
-
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 BEFORE_ANSWER = "####"
@@ -34,18 +32,11 @@ _STATUSES = [status.name.lower() for status in Status]
 
 
 class Solution(NamedTuple):
-    """A text that the model wrote.
+    """A text that the model wrote."""
 
-    Attributes:
-        text: up to the end token.
-        cut: whether there is no end token.
-        statuses: status of the step at each anchor, by the index of the anchor's last character in the text; -1 for
-            the last token of the prompt.
-    """
-
-    text: str
-    cut: bool
-    statuses: dict[int, str]
+    text: str  # up to the end token
+    cut: bool  # whether there is no end token
+    statuses: dict[int, str]  # by the index of the anchor's last character in the text; -1: the end of the prompt
 
 
 @torch.no_grad()
@@ -54,15 +45,11 @@ def written(model: Any, tokenizer: Any, prompts: Sequence[str], longest: int, ba
     rows = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     found: dict[int, Solution] = {}
-    begin = said = time.perf_counter()
     with eval_mode(model):
-        for start in range(0, len(order), batch_size):
+        for start in trange(0, len(order), batch_size, mininterval=30):
             chosen = order[start : start + batch_size]
             made = _batch(model, tokenizer, [rows[index] for index in chosen], longest)
             found.update(zip(chosen, made, strict=True))
-            if (now := time.perf_counter()) - said > 30:
-                said, left = now, (now - begin) / len(found) * (len(order) - len(found))
-                print(f"  {len(found):,} of {len(order):,}, about {left / 60:.1f} minutes left", flush=True)
     return [found[index] for index in range(len(rows))]
 
 

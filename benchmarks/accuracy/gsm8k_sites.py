@@ -1,18 +1,13 @@
 """Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained with it.
 
 In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
-calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
-layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
-lines (`#### 20` after `= 20 miles`); after the last layer no token attends to it.
-First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
-comma after it. What is before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
-costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and after the
-point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
-and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
-on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
-end after the layer that is read. A LoRA that was trained with a calculator stays as it is: after the joint training
-the writing learns the states that it left.
-Try it: `pytest tests/benchmarks/test_commands.py`
+calculator with anchors at every `=`, which reads where it did and writes at another layer: what is written at an early
+one stays in the states that all later tokens attend to, and keeps the model from copying a result into the next lines.
+First the writing is trained on solutions up to one result, with a point or comma after it. What is before its `=` is
+read once, by the base alone (`trainer.two_stage`). After the result and the point the target is what the base would
+write if it were no digit: what people wrote there would be learned by heart, and written elsewhere. The rows exchange
+their results, as a LoRA knows those of the solutions that it was trained on. Then the reading is trained on whole
+solutions. A LoRA that was trained with a calculator stays as it is: the writing learns the states that it left.
 """
 
 from __future__ import annotations
@@ -30,9 +25,10 @@ from peft import get_peft_model
 from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS, has_number
+from peft_igc.data.dataset import to_dataset
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
-from peft_igc.trainer.batches import as_dataset, tokenized
+from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.trainer.progress import Progress
@@ -41,8 +37,6 @@ from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
 
-
-__all__ = ["ROUNDING", "Sites", "at_equals", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what is before it
 READ_AT_ONCE = 16  # whole solutions
@@ -53,17 +47,12 @@ MARKS = (".", ".", ".", ",")  # that follow the results in turn
 def sites_of_rows(
     rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
 ) -> list[dict[str, Any]]:
-    """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
+    """Tokenized rows, of at most `longest` tokens, that end in the result of one `=` and a point or comma, with one
+    entry per operand column, from those of `annotation.gsm8k.convert`.
 
     `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point after an
     integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one after
     it, None where the first one is not a digit alone.
-
-    Args:
-        rows: of `annotation.gsm8k.convert`.
-        tokenizer: of the base model.
-        config: of the calculator, with anchors at `=`.
-        longest: tokens; longer ones are left out.
     """
     made: list[dict[str, Any]] = []
     marks = [tokenizer(mark, add_special_tokens=False)["input_ids"][-1] for mark in MARKS]
@@ -124,18 +113,12 @@ def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | 
 
 @dataclass(frozen=True)
 class Sites:
-    """Settings of `train_sites`.
+    """Settings of `train_sites`."""
 
-    Attributes:
-        layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
-            calculator's, the writing begins with new weights. None: the calculator's.
-        sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
-        steps, batch_size: of the training.
-        seed: of the drawing and of the order.
-    """
-
+    # the decoder layer whose output is written, from the end if negative; unless it is the calculator's (None), the
+    # writing begins with new weights
     layer: int | None = None
-    sites: int = 512
+    sites: int = 512  # rows that are drawn, a quarter of them with results below zero, if there are as many
     steps: int = 300
     batch_size: int = 32
     seed: int = 0
@@ -149,18 +132,10 @@ def train_sites(
     settings: Sites,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Trains the writing of a calculator at `=`, alone, and saves it with these anchors.
+    """Trains the writing of a calculator at `=`, alone, and saves it with these anchors in the folder `output`.
 
-    Args:
-        base: folder of the base model.
-        calculator: folder of the calculator, with the adapters that were trained with it, which are not trained.
-        rows: of `annotation.gsm8k.convert`.
-        output: folder of the new one.
-        settings: of the training.
-        device: where it is trained.
-
-    Returns:
-        A record: the number of sites, steps, seconds, and the losses.
+    The folder `calculator` may have adapters that were trained with it, which are not trained. `rows` are those of
+    `annotation.gsm8k.convert`. The record has the number of sites, steps, seconds, and the losses.
 
     Raises:
         ValueError: the base has no such layer.
@@ -192,8 +167,7 @@ def read_sites(
 ) -> dict[str, Any]:
     """Trains the reading of a calculator, as `train_sites` writes it, on whole solutions, and saves it where it was.
 
-    Returns:
-        A record: steps, seconds, and the losses.
+    The record has steps, seconds, and the losses.
     """
     model, tokenizer = _base(base, device)
     model = load_adapter(model, folder, is_trainable=True)
@@ -204,8 +178,8 @@ def read_sites(
     trainer.add_callback(progress)
     super(IGCTrainer, trainer).train()  # the first stage alone
     model.save_pretrained(str(folder), save_embedding_layers=False)
-    seconds = round(progress.seconds, 1)
-    return {"steps": steps, "batch_size": READ_AT_ONCE, "seconds": seconds, "history": progress.history}
+    record = {"seconds": round(progress.seconds, 1), "history": progress.history}
+    return {"steps": steps, "batch_size": READ_AT_ONCE} | record
 
 
 def at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
@@ -237,10 +211,10 @@ def _trainer(model: Any, tokenizer: Any, made: Any, output: Path, rows: Any, **s
         "learning_rate": 2e-3, "igc_muon_learning_rate": 6e-3, "weight_decay": 0.1, "adam_beta2": 0.98,
         "warmup_steps": 8, "lr_scheduler_type": "cosine", "use_cpu": model.device.type == "cpu", "bf16": False,
         "activation_checkpointing": False, "logging_steps": 10, "max_length": None, "save_strategy": "no",
-        "report_to": "none", "igc_curves": False, "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
+        "report_to": "none", "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
     }  # fmt: skip
     args = IGCSFTConfig(str(output), **usual | settings)
-    return OpenEndsTrainer(model, args, train_dataset=as_dataset(made), processing_class=tokenizer, writing_rows=rows)
+    return OpenEndsTrainer(model, args, train_dataset=to_dataset(made), processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

@@ -6,7 +6,6 @@ The text that happens to follow a number in a training row is a poor target: a w
 the model to its words elsewhere, and sometimes to another digit.
 
 Shapes: B rows, T tokens from the anchor on, N places, V tokens of the vocabulary.
-Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import copy
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from peft_igc.inference.decoding import eval_mode
 from peft_igc.text.token_table import TokenTable
@@ -23,20 +23,13 @@ from peft_igc.trainer.two_stage import Batch, without_calculator
 from peft_igc.tuner.hooks.wrapper import active_config
 
 
-__all__ = ["Ends", "OpenEndsTrainer", "digit_tokens", "divergence", "ends_of", "without_digits"]
-
 IMPOSSIBLE = -1e4  # a logit whose probability is zero, and finite, as a divergence multiplies it with that zero
 
 
 def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which tokens would continue a number, and which of these would change its value after a point.
+    """[V] bool each: which tokens would continue a number, and which of these would change its value after a point.
 
-    Args:
-        table: of the adapter.
-        size: V.
-
-    Returns:
-        [V] bool each. Behind a point zeros change nothing: 7 is 7.00. A point alone may end a sentence.
+    Zeros change nothing there: 7 is 7.00. A point alone may end a sentence.
     """
     characters = {token: table.characters(token) for token in range(len(table.vocabulary.tokens))}
     texts = {token: text for token, text in characters.items() if text[:1] != " " and any(map(str.isdigit, text))}
@@ -49,29 +42,11 @@ def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tens
 def without_digits(
     logits: torch.Tensor, zeros: torch.Tensor, tokens: tuple[torch.Tensor, torch.Tensor]
 ) -> torch.Tensor:
-    """The base's distribution at each place, given that no digit follows, or none but zeros.
-
-    Args:
-        logits: [N, V] of the base.
-        zeros: [N] bool, whether zeros may follow, as after 7.5.
-        tokens: as `digit_tokens` gives them.
-
-    Returns:
-        Log-probabilities [N, V] float32.
-    """
+    """The base's log-probabilities [N, V] at each place, given that no digit follows, or none but zeros where `zeros`
+    [N] is True, as after 7.5; from its logits [N, V], and the `tokens` of `digit_tokens`."""
     digits, changing = (one.to(logits.device) for one in tokens)
     forbidden = torch.where(zeros[:, None], changing, digits)  # [N, V]
     return logits.float().masked_fill(forbidden, IMPOSSIBLE).log_softmax(-1)
-
-
-def divergence(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Kullback-Leibler divergence of the model's distribution from the target, summed over N places.
-
-    Args:
-        logits: [N, V] of the model.
-        target: [N, V], as `without_digits` gives it.
-    """
-    return (target.exp() * (target - logits.float().log_softmax(-1))).sum()
 
 
 class Ends(NamedTuple):
@@ -128,5 +103,6 @@ class OpenEndsTrainer(IGCTrainer):
         if ends is None:
             return super().writing_loss(batch, output)
         count = int((labels[:, 1:] != -100).sum())
-        there = divergence(output.logits[ends.row, ends.place], ends.target.float())
+        written = output.logits[ends.row, ends.place].float().log_softmax(-1)
+        there = F.kl_div(written, ends.target.float(), reduction="sum", log_target=True)
         return (output.loss * count + there) / (count + len(ends.row))

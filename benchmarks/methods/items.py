@@ -3,7 +3,6 @@
 A cell is a phrasing, a length and an operation: `seen/3_digit_addition` in the one form of BIG-bench, which training
 rows have too; `held_out/...` in phrasings that none of them has (`wording.HELD_OUT`). Lengths 1 to 5 are the task's, 6
 to 12 longer than any that is trained. All is drawn by a seed, and nothing is shown to a model but `prompt`.
-Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common.measuring import Progress, command, facts, summary, write
+from tqdm import tqdm
+
+from benchmarks.common.measuring import command, facts, summary, write
 from benchmarks.common.shapes import lora_rank
 from benchmarks.common.trainings import ONE_STAGE, best_rate, trained
 from benchmarks.methods.items import LONGER, TRAINED, cells
@@ -141,13 +143,13 @@ class Comparison:
 
     def measure(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What all methods answer, and the seconds of answers to questions of trained lengths."""
-        rng, progress = random.Random("timed"), Progress(sum(map(len, self.tested.values())))
+        rng = random.Random("timed")
         given: dict[str, dict[str, list[Answer]]] = {name: {cell: [] for cell in self.tested} for name in self.ready}
-        for cell, items in self.tested.items():
-            for item in items:
-                for name in rng.sample(list(self.ready), len(self.ready)):
-                    given[name][cell].append(self.ready[name].ask(item["prompt"]))
-                progress.step("questions")
+        for cell, item in tqdm(
+            [(cell, item) for cell, items in self.tested.items() for item in items], mininterval=20
+        ):
+            for name in rng.sample(list(self.ready), len(self.ready)):
+                given[name][cell].append(self.ready[name].ask(item["prompt"]))
         runs = {name: counted(answers, self.tested) for name, answers in given.items()}
         timed = [cell for cell in self.tested if is_in(cell, lengths=TRAINED)]
         timing = {

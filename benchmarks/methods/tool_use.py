@@ -8,7 +8,7 @@
 one token of the embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still:
 the reply is part of the answer and is not written again. The tool runs in-process, on Python's integers, and says `?`
 where there is no result. Nothing is corrected: a call that cannot be read gets `?`, too, and is counted. As in the
-Toolformer's training, the loss is on the replies, too. Try it: `pytest tests/benchmarks/test_commands.py`.
+Toolformer's training, the loss is on the replies, too.
 """
 
 from __future__ import annotations

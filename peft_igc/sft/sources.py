@@ -8,6 +8,7 @@ strings, floats if it has integers and a float, or one beyond 64 bits. The value
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -27,23 +28,17 @@ def with_named_rows(part: Any, path: str) -> Any:
     Raises:
         ValueError: A number in a JSONL file is not exact; the message names the line.
     """
-    for name in set(COLUMNS[1:]) & set(part.features or ()):
-        if _kind(part.features[name]).startswith(("int", "uint")):
-            part = part.cast_column(name, _strings(part.features[name]))
     if not hasattr(part, "__len__") or not set(ALL_COLUMNS) & set(part.column_names):
         return part
     file, lines = _file_of(part, Path(path).expanduser())
     rows = [f"`{file}`, line {number}" for number, _ in lines] or [f"`{path}`, row {i}" for i in range(len(part))]
     for name in set(COLUMNS[1:]) & set(part.column_names):
-        kind = _kind(part.features[name])
-        if kind == "Json" or (kind.startswith("float") and lines):
-            values = [json.loads(line).get(name) for _, line in lines] or part[name]
-            texts = [_text(value, name, row) for value, row in zip(values, rows, strict=True)]
-            try:
-                feature = _strings(part.features[name])
-                part = part.remove_columns(name).add_column(name, texts, feature=feature)
-            except (TypeError, ValueError):  # of Arrow: values of other types, which are refused later
-                pass
+        loaded = part[name][:]
+        values = [json.loads(line).get(name) for _, line in lines] or loaded
+        texts = [_text(value, name, row) for value, row in zip(values, rows, strict=True)]
+        if texts != loaded:
+            with contextlib.suppress(TypeError, ValueError):  # of Arrow: other types, which are refused later
+                part = part.remove_columns(name).add_column(name, texts)
     return part.add_column(ROW_COLUMN, rows)
 
 
@@ -60,20 +55,6 @@ def _file_of(part: Any, path: Path) -> tuple[Path | None, list[tuple[int, bytes]
         if len(lines) == len(part) and all(line.lstrip().startswith(b"{") for _, line in lines):
             found.append((file, lines))
     return found[0] if len(found) == 1 else (None, [])
-
-
-def _kind(feature: Any) -> str:
-    """The type of the values of a column, lists aside."""
-    while (inner := getattr(feature, "feature", None)) is not None:
-        feature = inner
-    return str(getattr(feature, "dtype", None) or type(feature).__name__)
-
-
-def _strings(feature: Any) -> Any:
-    """The feature with strings as values."""
-    from datasets import List, Value
-
-    return List(_strings(feature.feature)) if hasattr(feature, "feature") else Value("string")
 
 
 def _text(value: Any, name: str, row: str) -> Any:

@@ -221,6 +221,8 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
                 return at, False
             phase, at = "clean", inside
             continue
+        if kind in CLOSE and read.kind(read.skip(at - 1)) in NUMBERS | CLOSE:
+            raise read.refuse(Reason.UNBALANCED, at)  # `What is 9 - 4 - 1 ) ?`
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
         if joins or kind in STRANGE or kind in ("modifier", "sign", "*") or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
