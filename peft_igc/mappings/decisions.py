@@ -162,9 +162,12 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
 
 
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
-    """The probability that `confidence` is compared with, of the probabilities that a calculation is `asked` for, and
-    that it is the one that is read, `sure`. A text that has `stated` its operation seldom asks for anything else; a `ruled` one
-    says what is calculated, and the network is asked nothing else."""
+    """The probability that `confidence` is compared with.
+
+    It follows from the probabilities that a calculation is `asked` for, and that it is the one that is read, `sure`. A
+    text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
+    network is asked nothing else.
+    """
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
     return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
