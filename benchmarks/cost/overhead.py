@@ -119,8 +119,8 @@ def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
         rows = [ids[-length:] for ids in prompt_tokens(tokenizer, chats, raw=False)]
         for at in [*range(n)] * 3:
             wall, cpu = time.perf_counter(), time.process_time()
-            texts = StepTexts.of_lists(reader.tokens, reader.max_distance, [rows[at]], [len(rows[at]) - 1], [0])
-            decisions_of(adapter, None, texts, torch.zeros(1, 1))
+            texts = StepTexts.of_lists(reader.tokens, [rows[at]], [len(rows[at]) - 1], [0])
+            decisions_of(adapter, None, texts)
             taken = time.perf_counter() - wall, time.process_time() - cpu
             best[at] = min(best[at][0], taken[0]), min(best[at][1], taken[1])
         for name, times in zip(("wall", "CPU"), zip(*best, strict=True), strict=True):
