@@ -6,8 +6,6 @@ step, and results as tensors.
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
 * Everything else is the network's: numbers and an operation. `text.requests` calculates, and has the only vetoes.
-
-Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits of a result.
 """
 
 from __future__ import annotations

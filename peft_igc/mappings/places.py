@@ -6,8 +6,6 @@ place, but cannot be an operand. The words that ask for a rounding, `to 2 decima
 `text.requests` knows them, and the network reads the request as it is without. Signs, and which numbers are operands,
 are not decided here. The ids of a batch come to the host in one copy (`StepTexts`), and their places go to the device
 in groups of contexts of like length (`PlaceTensors`).
-
-Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
 """
 
 from __future__ import annotations
