@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from peft_igc.data.columns import label
 from peft_igc.data.wording.phrases import pools
 from peft_igc.data.wording.phrases import words as words_of
-from peft_igc.numbers.calculator import evaluate_exactly
-from peft_igc.text.values import written
+from peft_igc.text.values import Limits, written
 
 
 __all__ = ["CUES", "MOST_STEPS", "WorkedCalculations", "WorkedSolutions"]
@@ -129,7 +129,7 @@ def _worked(
 ) -> tuple[str, int]:
     """A line of a solution, and its result."""
     a, b = operands
-    result = evaluate_exactly(operator, str(a), str(b))
+    result = label(operator, (str(a), str(b)), Limits())
     assert isinstance(result, str), (line, operands)
     mark = f"<<{a}{operator}{b}={result}>>"
     shown = theme["form"][0].format(a=a, o=operator, b=b, m=mark, r=result)
