@@ -40,7 +40,7 @@ class WrongType(TypeError, ValueError):
     """A value of an operand column has a wrong type: a fault in the data, as a wrong value is."""
 
 
-_UNKNOWN = StepLabel(None, None, None, Status.NONE)
+UNKNOWN = StepLabel(None, None, None, Status.NONE)  # of a step that is not supervised
 _NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
@@ -140,7 +140,7 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
                     f"{where}: `igc_operator` is {operator!r} but `{name}` is {value!r}. Name the operator, or set "
                     f"`{name}` to None."
                 )
-        return _UNKNOWN if operator is None else _NONE
+        return UNKNOWN if operator is None else _NONE
     else:
         found, source = _check_calculation(operator, operands, result, limits, where), "its operands"
         numbers = found.operands or ()
@@ -301,17 +301,15 @@ def encode_steps(
     }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
     results = {at: step.result for at, step in steps.items() if step.result is not None}
-    _put(tensors["igc_result"], tensors["igc_result_sign"], {at: _without_point(one) for at, one in results.items()})
+    # Without the point and the zeros of `0.05`.
+    bare: dict[tuple[int, ...], str] = {
+        at: "-" * one.startswith("-") + (one.replace(".", "").lstrip("-0") or "0") for at, one in results.items()
+    }
+    _put(tensors["igc_result"], tensors["igc_result_sign"], bare)
     _set(tensors["igc_operator"], {at: indices[step.operator] for at, step in steps.items()})
     _set(tensors["igc_result_status"], {at: int(step.status) for at, step in steps.items()})
     _set(tensors["igc_result_scale"], {at: len(one.partition(".")[2]) for at, one in results.items()})
     return tensors
-
-
-def _without_point(number: str) -> str:
-    """A canonical number as its sign and digits, without the zeros of `0.05`."""
-    digits = number.replace(".", "").lstrip("-0") or "0"
-    return "-" * number.startswith("-") + digits
 
 
 def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) -> None:

@@ -35,7 +35,7 @@ from ..text.values import Limits
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .decoding import prompt_tokens
-from .evaluation import ProgressCallback, answer_items, answer_tokens, is_right
+from .evaluation import answer_items, answer_tokens, is_right
 from .pages import audit_page
 from .records import Answer
 
@@ -142,7 +142,7 @@ def audit(
     batch_size: int = 64,
     max_new_tokens: int = 24,
     raw: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
 ) -> Audit:
     """Answers the items and finds the cause of each wrong answer.
 

@@ -106,9 +106,9 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
     training_only(model, "igc_output_mapping")
-    progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
-    for one in progress:
-        one.begin_writing(start)
+    for one in trainer.callback_handler.callbacks:
+        if isinstance(one, Progress):
+            one.begin_writing(start)
     optimizer = _optimizer(model, args, stage)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -131,8 +131,6 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
             total, since = 0.0, step
     training_only(model, "igc_")
     model.eval()
-    for one in progress:
-        one.on_train_end(args, state, trainer.control)
 
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Promises of `sources`: every row has a name that leads to its line, and integers are exact in any form."""
+"""Every row of a file has a name that leads to its line, and integers are exact in any form."""
 
 import json
 import re
