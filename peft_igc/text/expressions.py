@@ -295,8 +295,6 @@ class Expression:
             if (not single and kind in _NO_OPERANDS and not starts) or (kind == "line" and not tight):
                 raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
         self._operator(self.kinds[at], at)
-        if kind in _LINKS and single:
-            return self._leave(left)
         if kind in _LAST_UNIT_WORDS:
             return self._units_before(left, single)
         if kind == "of" and gap:
