@@ -29,8 +29,6 @@ from .rounding import Rounding, places_of
 from .values import Limits, Refusal, Value, written
 
 
-__all__ = ["Claim", "Found", "Verdict", "check", "check_file"]
-
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
 _LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
 _MOST_PLACES = 40  # of a number that is compared
