@@ -6,8 +6,6 @@ step, and results as tensors.
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
 * Everything else is the network's: numbers and an operation. `text.requests` calculates, and has the only vetoes.
-
-Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits of a result.
 """
 
 from __future__ import annotations
@@ -20,15 +18,14 @@ import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.places import Run
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
-from ..text.requests import Meant, answer
+from ..text.requests import answer
 from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
-from .places import StepTexts
+from .places import Run, StepTexts
 from .readings import SCALE, Mark
 
 
@@ -133,6 +130,11 @@ class Decision(NamedTuple):
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
 
     @property
+    def result(self) -> str:
+        """The value as it is written, empty if there is none."""
+        return self.found.text if isinstance(self.found, Value) else ""
+
+    @property
     def status(self) -> Status:
         """The status of the step."""
         if isinstance(self.found, Value):
@@ -160,11 +162,9 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """The probability that `confidence` is compared with.
 
-    Args:
-        asked: that a calculation is asked for.
-        sure: that it is the one that is read, if any is.
-        stated: whether the text states its operation: such texts seldom ask for anything else.
-        ruled: whether the text says what is calculated, so that the network is asked nothing else.
+    It follows from the probabilities that a calculation is `asked` for, and that it is the one that is read, `sure`. A
+    text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
+    network is asked nothing else.
     """
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
@@ -176,11 +176,8 @@ def decided(
 ) -> tuple[Decision | None, ...]:
     """The decisions of all steps, None for one without an anchor.
 
-    Args:
-        limits, confidence: of the adapter's config.
-        texts: the texts of the steps.
-        read: what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
-            called if there are none.
+    `read` says what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
+    called if there are none.
     """
     found: list[Decision | None] = []
     asked: dict[int, Said] = {}
@@ -232,8 +229,7 @@ def _decided(
         return _silent(said, "too_long")
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
-    meant = Meant(symbol, spans, tuple(negated for _, negated in pointed))
-    found, stated = answer(said.text, meant, limits)
+    found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
@@ -272,12 +268,11 @@ def _silent(said: Said, why: str) -> Decision:
     return Decision(said, None, why)
 
 
-def packed_of(decision: Decision | None, width: int) -> list[int]:
+def _packed(decision: Decision | None, width: int) -> list[int]:
     """The integers of a result of `width` digits."""
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
-    text = decision.found.text if isinstance(decision.found, Value) else ""
-    plain = text.removesuffix("%")
+    text, plain = decision.result, decision.result.removesuffix("%")
     digits = plain.replace(".", "").lstrip("-0") or "0" * bool(text)
     places = len(plain.partition(".")[2])
     scale = places if plain == text else -1 - places
@@ -286,6 +281,6 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
 
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
-    packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
+    packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
     packed = packed.view(*shape, FIELDS + width)
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])

@@ -5,9 +5,6 @@ interface) one over the numbers of the text. Out: a `Choice` of two operands and
 the auxiliary loss of the reading. Operations of many numbers have a mark per number instead of two pointers. No
 weights and no hidden states here. Both read D + 1 digits of an operand: a digit in the last place marks an operand
 that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
-
-Shapes: B rows, A anchors per row, N steps (B * A), D digits of an operand, R digits of a result, C = 11 digit classes,
-K operations, W places that are read, S operands of a target: 2, or as many as a step of the batch has.
 """
 
 from __future__ import annotations
@@ -248,13 +245,9 @@ _OF_STEPS = Pointing._fields.index("numbers")  # the fields before it have the d
 def reading_loss(
     reading: Reading | Pointing, targets: Targets, anchors: torch.Tensor, choice: Choice
 ) -> tuple[torch.Tensor, ...]:
-    """The auxiliary loss of the reading (paper, "Modified Training Process").
+    """The auxiliary loss of the reading (paper, "Modified Training Process"), of which `choice` is chosen.
 
-    Args:
-        reading: The distributions.
-        targets: The correct classes.
-        anchors: [B, A] int64, -1 for none, which is not supervised.
-        choice: `reading.choose()`.
+    An anchor [B, A] of -1 is not supervised.
 
     Returns:
         loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
@@ -327,14 +320,8 @@ def _both_right(targets: Targets, choice: Choice) -> torch.Tensor:
 
 
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The most probable place and sign of the first operand, then of the second one at another place.
-
-    Args:
-        scores: [..., 2, W, 2] log-probabilities of (place, sign).
-
-    Returns:
-        places and signs, both [..., 2] int64.
-    """
+    """The most probable place and sign of the first operand, then of the second one at another place: both [..., 2]
+    int64. `scores` [..., 2, W, 2] are log-probabilities of place and sign."""
     first = scores[..., 0, :, :].flatten(-2).argmax(-1)  # place and sign in one index
     place = torch.arange(scores.shape[-2], device=scores.device)
     taken = (place == (first // 2)[..., None])[..., None]  # [..., W, 1]

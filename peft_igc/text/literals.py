@@ -20,8 +20,6 @@ from .pieces import CONTROL, Pieces, literal, split
 from .refusals import Span
 
 
-__all__ = ["JOINTS", "Integer", "Number", "ends_in_minus", "integers", "numbers", "numbers_of"]
-
 _NUMERIC = STRANGE | {"function"}
 _COUNTED = _NUMERIC | {"number", "one"}
 _BREAKING = frozenset({"%", "^", "!", "other", "dash"})
@@ -38,21 +36,13 @@ _BEFORE_A_SIGN = _OPERATIONS | {"edge", "cut", "control", ":", "quote", "and", "
 
 
 class Number(NamedTuple):
-    """Something numeric in a text.
+    """Something numeric in a text."""
 
-    Attributes:
-        value: with its sign; None: it is not understood.
-        span: its characters, without sign and currency.
-        may_negate: a word such as `minus` is before it that may be its sign, or name the operation.
-        sign: the piece that negates it, or may; 0 for none.
-        at: its own piece.
-    """
-
-    value: Fraction | None
-    span: Span
-    may_negate: bool = False
-    sign: int = 0
-    at: int = 0
+    value: Fraction | None  # with its sign; None: it is not understood
+    span: Span  # its characters, without sign and currency
+    may_negate: bool = False  # a word such as `minus` is before it that may be its sign, or name the operation
+    sign: int = 0  # the piece that negates it, or may; 0 for none
+    at: int = 0  # its own piece
 
 
 def numbers(text: str) -> list[Number]:
@@ -65,12 +55,8 @@ def numbers(text: str) -> list[Number]:
 
 
 def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:
-    """`numbers` of the pieces of a text, the last of which ends a line.
-
-    Args:
-        pieces: of the text.
-        percents: whether a number before a per cent sign is understood; its value is that of the number.
-    """
+    """`numbers` of the pieces of a text, the last of which ends a line; with `percents` the number before a per cent
+    sign is understood, too."""
     found = []
     for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
         if pieces.kinds[at] == "number":
@@ -190,10 +176,8 @@ class Integer(NamedTuple):
 def integers(text: str, decimals: bool = False) -> list[Integer]:
     """All integers of a text in their order, whole or broken; `007` has the digits `7`, `000` has `0`.
 
-    Args:
-        text: any text.
-        decimals: whether a number may have a point within it, and a per cent sign after it: `2.50` has the digits
-            `2.5`, `15%` has `15`.
+    With `decimals` a number may have a point within it, and a per cent sign after it: `2.50` has the digits `2.5`,
+    `15%` has `15`.
     """
     found = []
     for run in _RUNS[decimals].finditer(text):

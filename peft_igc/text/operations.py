@@ -11,11 +11,11 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-import queue
 import re
 import statistics
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -25,8 +25,6 @@ from .refusals import Reason, Refused
 from .rounding import places_of
 from .values import Limits, written
 
-
-__all__ = ["FUNCTIONS", "MANY", "OPERATORS", "Function", "Operator", "register_operation", "takes"]
 
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
 _MOST_CALLS = 8
@@ -47,50 +45,44 @@ def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fract
     Raises:
         Refused: It takes too long, or has an error, or no slot becomes free.
     """
-    answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
+    answer: Future[Fraction | None] = Future()
 
     def run() -> None:
         try:
-            answer.put((call(), None))
+            answer.set_result(call())
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
-            answer.put((None, error))
+            answer.set_exception(error)
         finally:
             slots.release()
 
     if not slots.acquire(timeout=seconds):
         raise Refused(Reason.TIMED_OUT)
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()  # an executor would wait for it when the process ends
     try:
-        found, error = answer.get(timeout=seconds)
-    except queue.Empty:
+        error = answer.exception(timeout=seconds)
+    except TimeoutError:
         raise Refused(Reason.TIMED_OUT) from None
     if error is not None:
         raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
-    return found
+    return answer.result()
 
 
 @dataclass(frozen=True)
 class Function:
-    """A named function of `fewest` to `most` arguments.
+    """A named function of `fewest` to `most` arguments."""
 
-    Attributes:
-        apply: of the arguments; None where they have no exact value.
-        fewest, most: numbers of arguments.
-        symbols: operations that a request may name and mean this function, such as `/` of a remainder.
-        phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
-        slots, seconds: of a user's function, whose calls run in threads: how many may go on at once, and the longest
-            time of one.
-        function: what a user registered.
-    """
-
-    apply: Callable[..., Fraction | None]
+    apply: Callable[..., Fraction | None]  # of the arguments; None where they have no exact value
+    # `fewest`, `most`: numbers of arguments.
     fewest: int = 1
     most: int = 1
-    symbols: str = ""
+    symbols: str = ""  # operations that a request may name and mean this function, such as `/` of a remainder
+    # requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows
     phrasings: tuple[str, ...] = ()
+    # `slots`, `seconds`: of a user's function, whose calls run in threads: how many may go on at once, and the longest
+    # time of one.
     slots: threading.Semaphore | None = None
     seconds: float = 0.0
-    function: Callable[..., Any] | None = None
+    function: Callable[..., Any] | None = None  # what a user registered
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
         """The value of the function; raises `Refused` if it takes another number of arguments, or has no value for

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "whole", "words"]
-
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 FOLDER = Path(__file__).parent / "languages"
 _CHARACTERS: dict[str, str] = {
@@ -45,7 +43,6 @@ _CHARACTERS: dict[str, str] = {
     CONTROL: "control",
     UNKNOWN: "strange",
 }
-_KEPT = 1 << 16  # kinds of pieces that are kept
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
@@ -57,22 +54,16 @@ _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """What words mean, by their letters in `casefold`.
+    """What words mean, by their letters in `casefold`."""
 
-    Attributes:
-        kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
-        units: of a unit, its quantity and its name: `("length", "kilometer")`.
-        functions: of a function, its name in `operations.FUNCTIONS`, whose names need not be here, or another one
-            that has no value.
-        operations: of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own.
-        labels: words before a number that only names something: `Task 7`.
-    """
-
+    # the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money
     kinds: Mapping[str, str]
-    units: Mapping[str, tuple[str, str]]
+    units: Mapping[str, tuple[str, str]]  # of a unit, its quantity and its name: `("length", "kilometer")`
+    # of a function, its name in `operations.FUNCTIONS`, whose names need not be here, or another one that has no value
     functions: Mapping[str, str]
+    # of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own
     operations: Mapping[str, str]
-    labels: frozenset[str]
+    labels: frozenset[str]  # words before a number that only names something: `Task 7`
 
 
 @functools.cache
@@ -97,30 +88,24 @@ def words() -> Words:
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(_Kinds(kinds), units, named["functions"], named["operations"], labels=frozenset(labels))
+    return Words(kinds, units, named["functions"], named["operations"], labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):
-    """Pieces of a text. The first one is what is before them: of kind `edge`, or `cut` if there is more text.
+    """Pieces of a text. The first one is what is before them: of kind `edge`, or `cut` if there is more text."""
 
-    Attributes:
-        kinds: `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word
-            that is in no list, `letter` of a single one. `strange` is numeric and not understood.
-        said: the text of each.
-        ends: the character after each.
-    """
-
+    # `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word that is
+    # in no list, `letter` of a single one. `strange` is numeric and not understood.
     kinds: list[str]
-    said: list[str]
-    ends: list[int]
+    said: list[str]  # the text of each
+    ends: list[int]  # the character after each
 
 
 def split(text: str, start: int = 0) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
-    kind_of = words().kinds
-    kinds = [kind_of[one] for one in said]
+    kinds = [kind_of(one) for one in said]
     ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
     kinds[0] = "edge"
     if start:
@@ -149,19 +134,12 @@ def whole(pieces: Pieces, at: int) -> tuple[int, int]:
     return ends[first - 1], ends[last]
 
 
-class _Kinds(dict[str, str]):
-    """The classes of listed words, and the kinds of pieces that were met."""
-
-    def __missing__(self, said: str) -> str:
-        """The kind of a piece that is not in a list as it is written."""
-        kind = _kind(said, self)
-        if len(self) < _KEPT:
-            self[said] = kind
-        return kind
-
-
-def _kind(said: str, listed: Mapping[str, str]) -> str:
-    """The kind of a piece that was not met before."""
+@functools.lru_cache(maxsize=1 << 16)
+def kind_of(said: str) -> str:
+    """The kind of a piece."""
+    listed = words().kinds
+    if said in listed:
+        return listed[said]
     if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
         return "number"
     if said in _CHARACTERS:

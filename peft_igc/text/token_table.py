@@ -17,8 +17,6 @@ from .literals import JOINTS, ends_in_minus
 from .vocabulary import Vocabulary
 
 
-__all__ = ["POINTED", "UNSPELLED", "TokenTable", "numbers_of"]
-
 _MOST_TOKENS = 1 << 24  # of a vocabulary; the largest known have a few hundred thousand
 _MOST_GROUP = 6  # digits per token of a result: there is a token for each group
 OTHER, POINTED, UNSPELLED = "x", "…", "?"  # `TokenTable.characters` of tokens without digits
@@ -32,24 +30,18 @@ _ENDS_OF_MINUS = ("\u2212".encode()[1:], "\u2212".encode()[2:])
 class TokenTable:
     """How the tokens of a vocabulary spell numbers. It does not change; copies are the object itself.
 
-    Args:
-        vocabulary: The texts of all tokens, 0..V-1.
-        group: Digits per token of a written result, grouped from the left; 1 is single digits.
-        minus: Id of the token for a minus sign.
-        point: Id of the token for a decimal point; None if there is none. Decimals are then not written.
-        unused: Ids of tokens that spell the digits of another token, which the tokenizer uses.
-        decimals: Whether the network may point at a number with a point or a per cent sign, see `integers`.
-
     Raises:
         ValueError: The facts contradict the vocabulary; the message names the first such token.
     """
 
-    vocabulary: Vocabulary
-    group: int
-    minus: int
+    vocabulary: Vocabulary  # The texts of all tokens, 0..V-1
+    group: int  # Digits per token of a written result, grouped from the left; 1 is single digits
+    minus: int  # Id of the token for a minus sign
+    # Id of the token for a decimal point; None if there is none. Decimals are then not written.
     point: int | None = None
+    # Ids of tokens that spell the digits of another token, which the tokenizer uses
     unused: frozenset[int] = frozenset()
-    decimals: bool = False
+    decimals: bool = False  # Whether the network may point at a number with a point or a per cent sign, see `integers`
     _characters: dict[int, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,11 +91,7 @@ class TokenTable:
 
     @staticmethod
     def check_facts(facts: Any) -> None:
-        """Refuses what is no `TokenizerProfile.facts`, as far as that is seen without a vocabulary.
-
-        Raises:
-            ValueError: `facts` has other keys or types.
-        """
+        """Refuses what is no `TokenizerProfile.facts`, as far as that is seen without a vocabulary (a ValueError)."""
         # Older adapters also saved `parts` of signs, which nothing reads any more.
         if not isinstance(facts, Mapping) or set(facts) - {"parts"} != _FACTS:
             got = sorted(map(str, facts)) if isinstance(facts, Mapping) else type(facts).__name__
@@ -117,14 +105,8 @@ class TokenTable:
             raise ValueError(f"The facts about numbers are damaged: {str(dict(facts))[:200]}. {_CURE}")
 
     def check_vocabulary(self, size: int) -> None:
-        """Refuses a model without embeddings for the tokens of this table; padded or resized embeddings are fine.
-
-        Args:
-            size: Size of the model's vocabulary.
-
-        Raises:
-            ValueError: The id of a numeric token, of the minus sign or of the point is not below `size`.
-        """
+        """Refuses a model whose vocabulary, of `size` tokens, lacks a numeric token, the minus sign or the point (a
+        ValueError); padded or resized embeddings are fine."""
         last = max(*self.numbers, self.minus, -1 if self.point is None else self.point)
         if last >= size:
             raise ValueError(
@@ -139,6 +121,10 @@ class TokenTable:
         marks = (self.minus, self.point, self.percent)
         digits = (token for token, text in self.numbers.items() if text[0] != " ")
         return sorted({*digits, *(one for one in marks if one is not None)})
+
+    def spells(self, result: str) -> bool:
+        """Whether there are tokens for the marks of a result."""
+        return not ("." in result and self.point is None) and not ("%" in result and self.percent is None)
 
     def characters(self, token: int) -> str:
         """What a token, any integer, may be of a number: of a numeric one its text, such as ` 12` or `.5`; a point, a

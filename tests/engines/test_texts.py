@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 
 from benchmarks.cost.operators import Counted
 from peft_igc.engines.texts import Gather, Known, Text
@@ -67,3 +68,16 @@ def test_anchors_are_found_without_an_operator(known, tokenizer):
         _, steps = known.extended(Text([]), tokenizer(TEXTS[0])["input_ids"])
     assert len(steps) == 3
     assert counted.count == 0
+
+
+def test_no_compressed_token_is_gathered_where_the_text_alone_decides(adapter, tokenizer):
+    known, gathered = Known(load(load_config(str(adapter)), 192)), []
+
+    def gather(requests, positions):
+        gathered.append(positions.numel())
+        return torch.zeros(*positions.shape, known.config.reading_dim)
+
+    for plain, asks in (("12 + 30 =", False), ("sin(30) + 1 =", False), ("The sum of 12 and 30 =", True)):
+        text, steps = known.extended(Text([]), tokenizer(plain)["input_ids"])
+        known.decide({0: text}, [(0, step) for step in steps], Gather(torch.device("cpu"), gather))
+        assert (sum(gathered) > 0) == asks, plain

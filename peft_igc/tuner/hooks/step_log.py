@@ -4,8 +4,6 @@ In: the state of the text and the reading of each forward pass. Out: a `StepReco
 sequence, in the field `igc_steps` of an output of `generate(..., return_dict_in_generate=True)`. Sequences that beam
 search returns are followed back through its `beam_indices`. Nothing is computed for a `generate` that returns tokens
 alone.
-
-Shapes: B rows of the forward passes, A anchors per row, n columns of the returned sequences.
 Try it: `pytest tests/tuner/test_step_log.py`
 """
 
@@ -22,9 +20,6 @@ from ..state.text_state import Steps, TextState
 from ..steps import Generated, Step
 
 
-__all__ = ["StepLog"]
-
-
 class _Pass(NamedTuple):
     """One forward pass: the index of the generated token that it predicts, and the steps of the text after it."""
 
@@ -34,12 +29,10 @@ class _Pass(NamedTuple):
 
 
 class StepLog:
-    """Collects the steps of one running `generate`.
+    """Collects the steps of one running `generate` with an active adapter.
 
-    Args:
-        config: the config of the active adapter.
-        length: number of columns of the text up to the end of the prompt, those in the KV cache included.
-        beams: whether rows are reordered, so that a returned sequence may have passed through several rows.
+    `length` is the number of columns of the text up to the end of the prompt, those in the KV cache included. With
+    `beams` rows are reordered, so that a returned sequence may have passed through several rows.
     """
 
     def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:
