@@ -1,9 +1,10 @@
 """What the calculator adds to a pass of vLLM's engine: seconds and operators, by what the pass does; and memory.
 
-The baseline is the rest of the same pass, so that other work on the machine meets both. A pass is silent, after an
-answer (every text writes), or a reading. Of the operators, `launches` are those that compute or copy: on a GPU each is
-a launch, while views cost next to nothing. The tokens that fit into the KV cache are those that vLLM plans for models
-of some shapes, without weights. The environment is that of `make test-vllm`.
+The seconds are those of the processor on one thread (`OMP_NUM_THREADS=1`), so that other work on the machine does not
+count; the baseline is the rest of the same pass. A pass is silent, after an answer (every text writes), or a reading.
+Of the operators, `launches` are those that compute or copy: on a GPU each is a launch, while views cost next to
+nothing. The tokens that fit into the KV cache are those that vLLM plans for models of some shapes, without weights,
+and texts of their longest length. The environment is that of `make test-vllm`.
 
     .cache/vllm/bin/python -m benchmarks.cost.vllm_engine --output build/vllm_engine.json
 """
@@ -88,8 +89,8 @@ class Meter:
                 self.passes.append(
                     {"seconds": 0.0, "operators": 0, "launches": 0, "tokens": 0, "asked": 0, "written": 0}
                 )
-                self._begun = time.perf_counter()
-            mine, begun = self.passes[-1], time.perf_counter()
+                self._begun = time.thread_time()
+            mine, begun = self.passes[-1], time.thread_time()
             if self.counts:
                 with Launched() as counted:
                     method(calculator, *args)
@@ -97,7 +98,7 @@ class Meter:
                 mine["launches"] += counted.launches
             else:
                 method(calculator, *args)
-            mine["seconds"] += time.perf_counter() - begun
+            mine["seconds"] += time.thread_time() - begun
             if name == "take":
                 mine["tokens"] = len(args[0])
 
@@ -105,7 +106,7 @@ class Meter:
 
     def ended(self, *_: Any) -> None:
         """Hook after the model's pass."""
-        self.passes[-1]["whole"] = time.perf_counter() - self._begun
+        self.passes[-1]["whole"] = time.thread_time() - self._begun
 
 
 def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[dict[str, float]]:
