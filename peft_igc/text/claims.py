@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from .expressions import WORDS
-from .pieces import Pieces, literal, split, words
+from .pieces import Pieces, kind_of, literal, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -209,7 +209,7 @@ def _spaces(match: re.Match[str]) -> str:
 
 def _class(word: str) -> str:
     """The class of a word; of one with several parts `letters`, or `other` if a part may say something of a value."""
-    kinds = [words().kinds[part] for part in _PART.findall(word)]
+    kinds = [kind_of(part) for part in _PART.findall(word)]
     if kinds[-1] == "modifier" and _PLAIN_PARTS.issuperset(kinds[:-1]):  # `tiles/square`
         return "modifier"
     return kinds[0] if len(kinds) == 1 else "letters" if _PLAIN_PARTS.issuperset(kinds) else "other"
