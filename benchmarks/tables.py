@@ -31,15 +31,14 @@ TITLES = {
     "smollm2_lora": "LoRA alone",
 }
 VERDICTS = ("right", "wrong", "silent")
-UNREAD = ("third_plain_requests", "sixth_plain_requests", "seventh_plain_requests", "eighth_plain_requests")
+UNREAD = tuple(f"{author}_plain_requests" for author in ("third", "sixth", "seventh", "eighth"))
 MERGED = {  # sets of several authors that are one row
-    "requests that were read here, four authors": (
-        *("plain_requests", "new_plain_requests"),
-        *("fourth_plain_requests", "fifth_plain_requests"),
+    "requests that were read here, four authors": tuple(
+        f"{author}plain_requests" for author in ("", "new_", "fourth_", "fifth_")
     ),
     "requests that nobody here has read, four authors": UNREAD,
-    "calculations that are only mentioned, three authors": (
-        *("mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"),
+    "calculations that are only mentioned, three authors": tuple(
+        f"{author}mentioned_calculations" for author in ("", "more_", "new_")
     ),
 }
 
@@ -229,10 +228,10 @@ def harm() -> str:
 
 def hostile_folders() -> str:
     """Changed adapter folders of all kinds."""
-    found = load("hostile_folders")
-    totals = [sum(told[one] for told in found["kinds"].values()) for one in ("refused", "loaded", "unclean")]
-    row = [f"{found['count']:,}", *(f"{total:,}" for total in totals), str(found["slowest_seconds"])]
-    return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
+    found, kinds = load("hostile_folders"), ("refused", "loaded", "unclean")
+    numbers = [found["count"], *(sum(told[one] for told in found["kinds"].values()) for one in kinds)]
+    row = [*(f"{number:,}" for number in numbers), str(found["slowest_seconds"])]
+    return lines(["folders", *kinds, "slowest, s"], [row])
 
 
 def vllm_engine() -> str:
@@ -280,13 +279,12 @@ def overhead() -> str:
 
 def soak() -> str:
     """Wrong answers and memory."""
-    found = load("soak")
-    rows = []
-    for phase in ("alone", "together"):
-        told = found[phase]
-        growth = [f"{told[f'{name}_growth'] / 2**20:+.2f}" for name in ("heap", "resident")]
-        rows.append([phase, f"{told['generations']:,}", str(told["ties"]), str(told["wrong"]), *growth])
-    return lines(["", "answers", "ties", "wrong", "heap, MiB", "resident set, MiB"], rows)
+    columns: Columns = {
+        **{"answers": "generations", "ties": "ties", "wrong": "wrong"},
+        "heap, MiB": lambda told: f"{told['heap_growth'] / 2**20:+.2f}",
+        "resident set, MiB": lambda told: f"{told['resident_growth'] / 2**20:+.2f}",
+    }
+    return lines(["", *columns], [[phase, *cells(load("soak")[phase], columns)] for phase in ("alone", "together")])
 
 
 def scenarios() -> str:
@@ -320,6 +318,7 @@ TABLES: dict[str, Callable[[], str]] = {
             "calculations": "calculations",
             "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
             "changed digits found, %": lambda told: percent(told["found"]),
+            "of those with an operation": lambda told: percent(told["found_with_operation"]),
         },
     ),
     "functions": partial(
@@ -350,11 +349,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(page: str) -> str:
-    """A page with the tables of the results that it names.
-
-    Raises:
-        SystemExit: a table has no end.
-    """
+    """A page with the tables of the results that it names."""
     for name in re.findall(r"<!-- (\w+) -->", page):
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         before, rest = page.split(begin)

@@ -1,13 +1,11 @@
 """What the reading learns from texts by many hands: authors, depth, sizes and rows, on SmolLM2 and the embedded base.
 
 Each run changes a few settings of a recipe and trains the reading alone, with one step of writing. Measured are the
-readings at the end of texts by authors of whom none is trained: right, wrong and silent at every threshold.
-Temperature and `confidence` are fitted on the authors "calibrated" (`peft_igc.data.wording.handwritten.HELD_OUT`), so
-that at most 0.3% of their texts are answered wrongly.
+readings at the end of texts by authors of whom none is trained. Temperature and `confidence` are fitted on the authors
+"calibrated" (`handwritten.HELD_OUT`), so that at most 0.3% of their texts are answered wrongly. Runs are added to the
+file; those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
 
     python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output benchmarks/results/by_hand.json
-
-Runs are added to the file. Those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
 """
 
 from __future__ import annotations
@@ -87,22 +85,19 @@ def sets() -> dict[str, list[dict[str, Any]]]:
 
 def measured(model: Any, tokenizer: Any) -> dict[str, Any]:
     """Temperature, `confidence`, and the numbers of each set at every threshold."""
-    curves: dict[str, Any] = {}
-    texts = sets()
-    readings, targets = {}, {}
-    for name, items in texts.items():
-        readings[name] = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=128)
-        targets[name] = [item["target"] for item in items]
-    temperature, _ = fit_temperature(readings["calibrated"], targets["calibrated"])
-    for name in texts:
-        curves[name] = operating_curve(readings[name], targets[name], temperature)
+    pairs = {}
+    for name, items in sets().items():
+        readings = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=128)
+        pairs[name] = readings, [item["target"] for item in items]
+    temperature, _ = fit_temperature(*pairs["calibrated"])
+    curves = {name: operating_curve(*pair, temperature) for name, pair in pairs.items()}
     confidence = choose_confidence(curves["calibrated"], MOST_WRONG).confidence
     found: dict[str, Any] = {"temperature": temperature, "confidence": confidence, "sets": {}}
     for name, curve in curves.items():
-        chosen = next(point for point in curve if point.confidence == confidence)
+        chosen, targets = next(point for point in curve if point.confidence == confidence), pairs[name][1]
         found["sets"][name] = {
-            "n": len(texts[name]),
-            "due": sum(target is not None for target in targets[name]),
+            "n": len(targets),
+            "due": sum(target is not None for target in targets),
             "right": chosen.right,
             "wrong": chosen.wrong,
             "curve": [list(point[:3]) for point in curve],
@@ -149,10 +144,8 @@ def main() -> None:
             base, tokenizer = load_base(arguments.base, torch.bfloat16 if in_bf16(DEVICE) else torch.float32)
             model, told, name = load_adapter(base, name).to(DEVICE), {}, name.name
         results["runs"][name] = {**facts(), **told, **measured(model, tokenizer)}
-        sets = results["runs"][name]["sets"].items()
-        print(
-            name, {key: tuple(one[part] for part in ("right", "wrong", "due", "n")) for key, one in sets}, flush=True
-        )
+        for key, one in results["runs"][name]["sets"].items():
+            print(name, key, *(one[part] for part in ("right", "wrong", "due", "n")), flush=True)
         write(output, results)
         draw(results, output.with_suffix(".png"))
 

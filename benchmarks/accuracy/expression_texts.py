@@ -13,8 +13,9 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from benchmarks.common.measuring import DATA
 
 
 DIGITS = 40  # of operands, results and intermediate values
@@ -28,9 +29,7 @@ BRACKETS = ("()", "()", "()", "[]", "{}")
 STYLES = (("", ""), (" ", " "), (" ", " "), (" ", ""), ("", " "), ("  ", "  "), None)  # None: each time another
 DIVISORS = ("2", "4", "5", "8", "10", "16", "20", "25", "0.5", "0.2", "1.25", "100", "1000", "2.5")
 REDUNDANT = 0.04  # share of brackets that precedence does not need
-WORDS: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent / "data" / "expression_texts.json").read_text(encoding="utf-8")
-)
+WORDS: dict[str, Any] = json.loads((DATA / "expression_texts.json").read_text(encoding="utf-8"))
 _COMPACT = re.compile(r"\W?\d+(?:[-/−]\d+)+\W?")
 _RANGE = re.compile(r"(?<![0-9.,)\]}+*/^×÷−-])([0-9]+)-([0-9]+)%")  # `10-15% of 200`
 _OPEN = re.compile(  # what may be refused: dates, a list number and a sign, `5 ++3`, `5-$3`
@@ -276,10 +275,6 @@ def _too_long(rng: random.Random) -> str:
     return f"{digits[:point]}.{digits[point:]}" if point else digits
 
 
-def _too_many(rng: random.Random) -> str:
-    return filled(rng, "{short}" + "{gap}{sign}{gap}{short}" * rng.choice((8, 8, 9, 11, 19, 59)))
-
-
 def _spoilt(rng: random.Random) -> str:
     """A text of one of the kinds below."""
     part, new, is_framed = rng.choice(SPOILT_FORMS)
@@ -306,7 +301,7 @@ SLOTS: dict[str, Sequence[str] | range | Callable[[random.Random], str]] = {
     "second": "/^÷",
     "end": (" =", "=", " =", "=", "  ="),
     "too_long": _too_long,
-    "too_many": _too_many,
+    "too_many": tuple("{short}" + "{gap}{sign}{gap}{short}" * more for more in (8, 8, 9, 11, 19, 59)),
     "bracket": ("", "", "", "@@", "@@", "@@", *"()[]{}"),
     "exponent": ("-1", "-{}", "0.5", "(-{})", "1.5", "(1/2)", "(0-{})", "−2", ".25", "(-.5)"),
     "power": ("{}^{exponent}", "{}**{exponent}"),

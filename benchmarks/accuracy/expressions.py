@@ -3,12 +3,11 @@
 No network takes part: the texts are read by `peft_igc.text` alone, as a calculator reads them at an anchor. Sets:
 
 * `generated`: random expressions of up to eight operands in random spellings, and spoilt ones (`expression_texts`);
-* `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`); look-alikes are read as whole messages
-  and at each `=` in them;
-* `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on. The rules
-  were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's;
-* `quotients`: of up to seven digits, in symbols and in words, each to places or significant digits that the text asks
-  for, by `decimal`. In words it is given which two numbers are divided, as a network would read it;
+* `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`), look-alikes also at each `=` in them;
+* `quotients`: of up to seven digits, to places or significant digits that the text asks for, by `decimal`. In words it
+  is given which two numbers are divided, as a network would read it;
+* `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on, after the
+  2,000 rows that the rules were written after. `wrong` is a value that is not the annotation's;
 * `tatqa`, with `--derivations`: what financial analysts wrote, each followed by ` =`, rounded to four places.
 
 Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a

@@ -27,7 +27,7 @@ from peft_igc.tuner.steps import Step, Writing
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 BEFORE_ANSWER = "####"
-_MARK = re.compile("<<.*?>>")
+MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
 
 
@@ -86,7 +86,6 @@ def asked(tokenizer: Any, question: str) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
-# ------------------------------------------------------------------------------------------ measurements
 def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes after each annotated `=` of the human solutions."""
     sites = [site for index, row in enumerate(held) for site in sites_of(index, row["answer"])]
@@ -119,14 +118,15 @@ def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batc
 
 def copied_answers(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes for the final answer of the human solutions."""
-    texts = [_MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
+    texts = [MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
     prompts = [asked(tokenizer, row["question"]) + text for row, text in zip(held, texts, strict=True)]
     made = written(model, tokenizer, prompts, NUMBER_TOKENS, batch_size)
-    wrong = []
-    for row, text, solution in zip(held, texts, made, strict=True):
-        wanted = final_answer(row["answer"])
-        if first_number(solution.text) != wanted:
-            wrong.append({"text": text[-80:], "answer": str(wanted), "written": solution.text})
+    answers = [final_answer(row["answer"]) for row in held]
+    wrong = [
+        {"text": text[-80:], "answer": str(wanted), "written": solution.text}
+        for wanted, text, solution in zip(answers, texts, made, strict=True)
+        if first_number(solution.text) != wanted
+    ]
     right = len(held) - len(wrong)
     found = {"n": len(held), "right": right / max(len(held), 1), "right_interval": interval(right, len(held))}
     return found | {"examples": {"wrong": wrong[:SHOWN]}}

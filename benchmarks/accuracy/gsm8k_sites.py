@@ -12,36 +12,41 @@ solutions. A LoRA that was trained with a calculator stays as it is: the writing
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from peft import get_peft_model
 
-from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS, has_number
 from peft_igc.data.dataset import to_dataset
+from peft_igc.inference.decoding import eval_mode
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
+from peft_igc.text.token_table import TokenTable
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.trainer.progress import Progress
-from peft_igc.trainer.two_stage import training_only
+from peft_igc.trainer.two_stage import Batch, training_only, without_calculator
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.hooks.wrapper import active_config
 
 
 LONGEST_RESULT = 24  # tokens, with what is before it
 READ_AT_ONCE = 16  # whole solutions
 ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
+IMPOSSIBLE = -1e4  # a logit whose probability is zero, and finite, as a divergence multiplies it with that zero
 
 
 def sites_of_rows(
@@ -50,9 +55,9 @@ def sites_of_rows(
     """Tokenized rows, of at most `longest` tokens, that end in the result of one `=` and a point or comma, with one
     entry per operand column, from those of `annotation.gsm8k.convert`.
 
-    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point after an
-    integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one after
-    it, None where the first one is not a digit alone.
+    `open_ends` has a bool for each of the last tokens: no digit may follow it, or none but zeros if it is True. A zero
+    may follow a decimal, and no digit the point after an integer, as `4.0` went on as 4.05. `number` has the indices
+    of the first token of the result and of the one after it, None where the first one is not a digit alone.
     """
     made: list[dict[str, Any]] = []
     marks = [tokenizer(mark, add_special_tokens=False)["input_ids"][-1] for mark in MARKS]
@@ -136,9 +141,6 @@ def train_sites(
 
     The folder `calculator` may have adapters that were trained with it, which are not trained. `rows` are those of
     `annotation.gsm8k.convert`. The record has the number of sites, steps, seconds, and the losses.
-
-    Raises:
-        ValueError: the base has no such layer.
     """
     start = time.perf_counter()
     model, tokenizer = _base(base, device)
@@ -221,3 +223,65 @@ def _base(base: str | Path, device: str) -> tuple[Any, Any]:
     """The base model where it is trained, in the dtype that suits, and its tokenizer."""
     model, tokenizer = load_base(base, "bfloat16" if in_bf16(device) else "float32")
     return model.to(device), tokenizer
+
+
+# ------------------------------------------------------------------------------------------ ends of numbers
+def without_digits(logits: torch.Tensor, zeros: torch.Tensor, table: TokenTable) -> torch.Tensor:
+    """The base's log-probabilities [N, V] at each place, given that no digit follows, or none but zeros where `zeros`
+    [N] is True: 7.5 is 7.50. A point alone may end a sentence. From its logits [N, V]."""
+    characters = {token: table.characters(token) for token in range(len(table.vocabulary.tokens))}
+    texts = {token: text for token, text in characters.items() if text[:1] != " " and any(map(str.isdigit, text))}
+    digits, changing = torch.zeros(2, logits.shape[-1], dtype=torch.bool, device=logits.device)
+    digits[list(texts)] = True
+    changing[[token for token, text in texts.items() if text.strip("0.")]] = True
+    forbidden = torch.where(zeros[:, None], changing, digits)  # [N, V]
+    return logits.float().masked_fill(forbidden, IMPOSSIBLE).log_softmax(-1)
+
+
+class Ends(NamedTuple):
+    """Where the numbers of a batch have ended."""
+
+    row: torch.Tensor  # [N] int64, with `place` each token after which no digit may follow that changes the number
+    place: torch.Tensor
+    target: torch.Tensor  # [N, V] log-probabilities of what may follow, in the model's dtype
+
+
+def ends_of(model: Any, batch: Batch) -> Ends | None:
+    """The ends of a batch, with what the base would write there; None if there are none."""
+    found = [
+        (index, length - len(ends) + at, zeros)
+        for index, (row, length) in enumerate(zip(batch.rows, batch.lengths, strict=True))
+        for ends in [row.get("open_ends", ())]
+        for at, zeros in enumerate(ends)
+    ]
+    if not found:
+        return None
+    config = active_config(model)
+    if config is None or config.token_table is None or config.write_again:
+        raise ValueError(
+            "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
+            "which ends a result once. Leave them out of the rows."
+        )
+    inputs = {name: batch.inputs[name] for name in ("input_ids", "attention_mask", "position_ids")}
+    row, place, zeros = torch.tensor(found, device=model.device).T
+    with torch.no_grad(), eval_mode(model), without_calculator(model):
+        logits = model(**inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).logits[row, place]
+    return Ends(row, place, without_digits(logits, zeros.bool(), config.token_table).to(logits.dtype))
+
+
+class OpenEndsTrainer(IGCTrainer):
+    """`IGCTrainer` whose second stage also trains what follows the ends of numbers."""
+
+    def writing_loss(self, batch: Batch, output: Any) -> torch.Tensor:
+        """The mean over all labels [B, T] and ends."""
+        if not hasattr(self, "_ends"):
+            self._ends: dict[int, Ends | None] = {}
+        if id(batch) not in self._ends:  # the same batches in every epoch
+            self._ends[id(batch)] = ends_of(self.model, batch)
+        ends, labels = self._ends[id(batch)], batch.inputs["labels"]
+        if ends is None:
+            return super().writing_loss(batch, output)
+        count = int((labels[:, 1:] != -100).sum())
+        written = output.logits[ends.row, ends.place].float().log_softmax(-1)
+        there = F.kl_div(written, ends.target.float(), reduction="sum", log_target=True)
+        return (output.loss * count + there) / (count + len(ends.row))

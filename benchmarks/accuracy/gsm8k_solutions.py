@@ -56,16 +56,12 @@ GENERATED_DIGITS = 10
 BATCH = 64  # texts
 
 
-# ------------------------------------------------------------------------------------------ data
 def split(
     lines: Sequence[str], held_out: int, rows: int, seen: int = 0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows to train on, and held-out rows: by a hash of the question, so that no question is in both.
 
     `seen` questions are left out, because their results were read while the training was chosen.
-
-    Raises:
-        ValueError: there are fewer questions.
     """
     known = {row["question"].strip(): row for row in map(json.loads, lines)}
     order = sorted(known, key=lambda question: hashlib.sha256(question.encode()).hexdigest())
@@ -99,7 +95,6 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     return record | {"calculator": {"writing": writing, "reading": reading}}
 
 
-# ------------------------------------------------------------------------------------------ training
 def train(kind: str, arguments: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
     """Trains one adapter by the recipe, with this run's paths, seed and rank."""
     data, place = folder / "data", folder / f"{kind}-{seed}"

@@ -1,8 +1,7 @@
 """What benchmarks of speed share: alternating runs, medians with quartiles, and what a run ran on.
 
-In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
 What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
-those of neighbours. Nothing here knows what is measured.
+those of neighbours.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from peft_igc.inference.evaluation import versions
 
 
 FEWEST = 3  # rounds, whatever they take
+DATA = Path(__file__).parents[1] / "data"  # texts
 
 
 def command(description: str, output: bool = True) -> argparse.ArgumentParser:
@@ -85,15 +85,11 @@ def alternating(
     repetitions: int,
     most_seconds: float = math.inf,
 ) -> dict[str, dict[str, list[float]]]:
-    """Runs all functions in turn, over and over, after one round that does not count.
+    """Runs all functions in turn, over and over, after one round that does not count; gives the seconds of each
+    repetition by part and function.
 
-    Args:
-        functions: each measures itself and gives seconds by the name of a part of its work.
-        repetitions: rounds that count.
-        most_seconds: of the rounds that count; no further one begins then, once `FEWEST` have counted.
-
-    Returns:
-        By part and function the seconds of each repetition.
+    Each function gives seconds by the name of a part of its work. After `most_seconds` no further round begins, once
+    `FEWEST` have counted.
     """
     found: dict[str, dict[str, list[float]]] = {}
     begin = 0.0

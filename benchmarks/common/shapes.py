@@ -1,16 +1,15 @@
 """Models of three shapes, alone and with adapters, on one set of weights.
 
-In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
-its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
-both interfaces, and for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for
-`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with the
-operator that it is told, or nothing at all. Nothing is timed here.
+In: a shape's name. Out: `Subject`s, all sharing the base's own tensors, so that none of them has its weights better
+placed than another: the base without any PEFT, LoRA with about as many parameters as IGC, IGC in both interfaces, and
+for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for the embedded base,
+`tiny`. The reading of a random adapter is forced: what the text has, with the operator that it is told, or nothing.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,8 +38,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "intermediate_size": 2048,
         "num_hidden_layers": 12,
         "num_attention_heads": 12,
-        "num_key_value_heads": 12,
-        "max_position_embeddings": 8192,
         "tie_word_embeddings": True,
     },
     # the dimensions of Llama-3.1-8B
@@ -51,7 +48,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 32,
         "num_attention_heads": 32,
         "num_key_value_heads": 8,
-        "max_position_embeddings": 8192,
         "tie_word_embeddings": False,
     },
 }
@@ -61,17 +57,11 @@ FORCED = 1000.0  # added to the logit of an operation, or of "no arithmetic"
 
 @dataclass
 class Subject:
-    """One method on one base.
+    """One method on one base."""
 
-    Attributes:
-        method: `BASE`, `LORA`, `SMALL`, or one with an interface.
-        model: in eval mode, without gradients.
-        forced: whether what it reads is forced, as its weights are random.
-    """
-
-    method: str
-    model: Any
-    forced: bool
+    method: str  # `BASE`, `LORA`, `SMALL`, or one with an interface
+    model: Any  # in eval mode, without gradients
+    forced: bool  # whether what it reads is forced, as its weights are random
 
     @property
     def calculators(self) -> list[IGCLayer]:
@@ -114,7 +104,8 @@ def made_base(shape: str, seed: int, device: torch.device) -> tuple[Any, Any]:
         base = base.to(device)
     else:
         torch.manual_seed(seed)
-        config = LlamaConfig(**SHAPES[shape], dtype=torch.bfloat16 if shape == LARGEST else torch.float32)
+        dtype = torch.bfloat16 if shape == LARGEST else torch.float32
+        config = LlamaConfig(**SHAPES[shape], max_position_embeddings=8192, dtype=dtype)
         before = torch.get_default_dtype()
         torch.set_default_dtype(config.dtype)
         try:
@@ -144,14 +135,8 @@ def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
     return cache
 
 
-def subjects(
-    base: Any,
-    tokenizer: Any,
-    seed: int,
-    interfaces: Sequence[str] = INTERFACES,
-    anchors: Sequence[str] | None = None,
-) -> list[Subject]:
-    """All methods on one base; the anchors are assistant headers if None."""
+def subjects(base: Any, tokenizer: Any, seed: int, interfaces: Any = INTERFACES, anchors: Any = None) -> list[Subject]:
+    """All methods on one base, with adapters of some interfaces; `anchors` are assistant headers if None."""
     torch.manual_seed(seed)
     made = [Subject(BASE, base, False)]
     configs = {f"igc_{interface}": igc_config(tokenizer, base, interface, anchors) for interface in interfaces}
@@ -172,15 +157,9 @@ class RandomConfig(IGCConfig):
     init_weights = False
 
 
-def igc_config(
-    tokenizer: Any,
-    base: Any,
-    interface: str,
-    anchors: Sequence[str] | None = None,
-    sizes: dict[str, int] | None = None,
-) -> IGCConfig:
+def igc_config(tokenizer: Any, base: Any, interface: str, anchors: Any = None, sizes: Any = None) -> IGCConfig:
     """A random adapter, of the default size if none is given; never wider than the base."""
-    anchors = [assistant_header(tokenizer)] if anchors is None else list(anchors)
+    anchors = [assistant_header(tokenizer)] if anchors is None else anchors
     if sizes is None:
         width = min(WIDTH, base.config.hidden_size)
         sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})

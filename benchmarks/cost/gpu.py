@@ -59,14 +59,8 @@ def shared_copy(cache: Any) -> Any:
 
 
 class Decoding:
-    """Decodes `TOKENS` tokens after a text in a cache, again and again.
-
-    Args:
-        model: with or without an adapter.
-        cache: of the text.
-        captured: whether the pass is recorded as a CUDA graph.
-        length: of the text.
-    """
+    """Decodes `TOKENS` tokens after a text of `length` tokens in a cache, again and again; if `captured`, as a CUDA
+    graph."""
 
     def __init__(self, model: Any, cache: Any, captured: bool, length: int) -> None:
         self.inner = model.get_base_model() if isinstance(model, PeftModel) else model
@@ -176,8 +170,8 @@ def decode_cell(models: dict[str, Any], state: str, ids: torch.Tensor, rounds: i
     text = StaticCache(config=models[BASE].config, max_cache_len=length + 4 * TOKENS)
     models[IGC](input_ids=ids, past_key_values=text, logits_to_keep=1)
     made = {name: Decoding(one, shared_copy(text), cuda, length) for name, one in models.items()}
-    told = made[IGC].text
-    if bool((told.steps.status == Status.OK).all() and told.steps.status.numel()) != (state == RESULT):
+    status = made[IGC].text.steps.status
+    if bool(status.numel() and (status == Status.OK).all()) != (state == RESULT):
         raise SystemExit(f"The text of the state {state} is not read as one.")
     for name, model in models.items() if cuda else ():
         check_logits(made[name].first(), Decoding(model, shared_copy(text), False, length).first(), name)

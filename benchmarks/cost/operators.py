@@ -36,9 +36,7 @@ FED = {"token after a result": "20", "silent token": "2" * (1 + 2 * (TOGETHER + 
 class Counted(TorchDispatchMode):
     """Counts the operators that reach the backend."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 1
@@ -91,11 +89,8 @@ def measure() -> dict[str, dict[str, int]]:
 
 def main() -> None:
     """Counts and writes the results."""
-    parser = command(__doc__)
-    arguments = parser.parse_args()
-    results = {**facts(), "operators": measure()}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    write(arguments.output, results)
+    output = command(__doc__).parse_args().output
+    write(output, {**facts(), "operators": measure()})
 
 
 if __name__ == "__main__":

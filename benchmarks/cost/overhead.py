@@ -1,11 +1,10 @@
 """What a calculator costs at inference: prefill, first token and decoding, compared with the base and LoRA.
 
-All methods share one set of weights in one process and take turns, round by round (see `measuring`). Two texts: one
-that asks for a calculation, which is read, calculated and written at every following token, and one without one. The
-first is in symbols: rules know what it says, and the network whether it is asked, which a random reading can be made
-to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes:
-`tiny` is the embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading
-is forced; LoRA has as many parameters. A folder is a real model with trained adapters.
+All methods share one set of weights in one process and take turns, round by round (see `measuring`). Texts ask for a
+calculation, or have two numbers, or none. The first is in symbols: rules know what it says, and the network whether it
+is asked, which a random reading can be made to find; in the round that does not count, each text has to be read as its
+kind says. The shapes have adapters of random weights whose reading is forced, and a LoRA with as many parameters. A
+folder is a real model with trained adapters, for which also the host's reading of texts is timed.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
     python -m benchmarks.cost.overhead --shapes .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
@@ -41,17 +40,13 @@ from peft_igc.tuner.steps import Step, decisions_of
 
 
 CALCULATION, NUMBERS, PLAIN = "calculation", "numbers", "plain"
-TEXTS = {CALCULATION: "What is 58 * 36?", NUMBERS: "I have 58 cats and 36 dogs.", PLAIN: "What is the name of it?"}
+TEXTS = {CALCULATION: "What is 58 * 36?", NUMBERS: "It is 58 or 36.", PLAIN: "What is the name of it?"}
 READ_LENGTHS = (64, 512, 4096)  # tokens of texts that the host reads
 FILLER = "The house was old and it stood in a green garden near the river. "
 
 
 def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
-    """Ids [rows, length] of a chat that ends in an assistant header; words fill it up in front of the question.
-
-    Raises:
-        ValueError: the question alone is longer.
-    """
+    """Ids [rows, length] of a chat that ends in an assistant header; words fill it up in front of the question."""
     asked, other = prompt_tokens(tokenizer, [TEXTS[kind], FILLER], raw=False)
     opening = next(at for at, (one, two) in enumerate(zip(asked, other, strict=False)) if one != two)
     if length < len(asked):
@@ -112,15 +107,14 @@ def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
     The texts end in a request of an author, after others. All are read three times, and the fastest counts.
     """
     adapter, requests, found = active_layer(model)[0].adapter("default"), plain_requests(), dict[str, Any]()
-    reader = adapter.reader
     for length in READ_LENGTHS:
         rng, best = random.Random(length), [(math.inf, math.inf)] * n
         chats = ["\n".join(rng.choice(requests)["prompt"] for _ in range(1 + length // 8)) for _ in range(n)]
         rows = [ids[-length:] for ids in prompt_tokens(tokenizer, chats, raw=False)]
         for at in [*range(n)] * 3:
             wall, cpu = time.perf_counter(), time.process_time()
-            texts = StepTexts.of_lists(reader.tokens, reader.max_distance, [rows[at]], [len(rows[at]) - 1], [0])
-            decisions_of(adapter, None, texts, torch.zeros(1, 1))
+            texts = StepTexts.of_lists(adapter.reader.tokens, [rows[at]], [len(rows[at]) - 1], [0])
+            decisions_of(adapter, None, texts)
             taken = time.perf_counter() - wall, time.process_time() - cpu
             best[at] = min(best[at][0], taken[0]), min(best[at][1], taken[1])
         for name, times in zip(("wall", "CPU"), zip(*best, strict=True), strict=True):
@@ -130,11 +124,7 @@ def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
 
 
 def check_read(subject: Subject, kind: str, seen: list[torch.Tensor], rows: int) -> None:
-    """Sees that the timed text is read as its kind says.
-
-    Raises:
-        SystemExit: it is not.
-    """
+    """Sees that the timed text is read as its kind says."""
     ok = [int((steps == int(Status.OK)).sum()) for steps in seen]
     if subject.calculators and (ok[:1] != [rows] if kind == CALCULATION else any(ok)):
         raise SystemExit(f"{subject.method}: the {kind} text has {ok} steps with the status ok in {rows} rows.")

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import itertools
 import os
 import random
 import statistics
@@ -55,7 +54,6 @@ EXAMPLES = 10  # of wrong answers
 KEPT = 2  # lives of each subject and kind that threads repeat
 
 
-# ------------------------------------------------------------------------------------------ memory
 class _HeapInfo(ctypes.Structure):
     """`struct mallinfo2` of glibc (2.33), `malloc.h`."""
 
@@ -106,7 +104,6 @@ def growth_of(memory: list[dict[str, Any]], name: str) -> float:
     return statistics.median(sizes[-third:]) - statistics.median(sizes[:third])
 
 
-# ------------------------------------------------------------------------------------------ counts
 class Phase:
     """What came of a phase's answers, and the memory meanwhile. The first `warm_up` of its samples, and never less
     than a quarter, are not judged."""
@@ -165,26 +162,24 @@ def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:
     return float(best[0] - best[1]) < CLOSE
 
 
-# ------------------------------------------------------------------------------------------ phases
 def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, dict[Plan, list[Answer]]]:
     """Lives one after the other, each answer compared with a fresh generation; also gives the answers of the first."""
     phase, known, progress = Phase(), {}, tqdm(total=generations, mininterval=20)
-    cells = [(subject, kind) for subject in subjects for kind in subject.lives]
+    cells = [(subject, kind) for subject in subjects for kind in soak_lives.LIVES[subject.cache]]
     every = max(1, generations // SAMPLES)
-    for number in itertools.count():
+    number = 0
+    while phase.answers.total() < generations:
         plan = Plan(*cells[number % len(cells)], f"{seed}-{number // len(cells)}")
         answers = lived(plan)
         for answer in answers:
             phase.add(plan, answer, fresh(plan.subject, answer))
         if number < KEPT * len(cells):
             known[plan] = answers
-        done = phase.answers.total()
+        number += 1
         progress.update(len(answers))
-        if done >= every * len(phase.memory):
+        if phase.answers.total() >= every * len(phase.memory):
             phase.sample()
-        if done >= generations:
-            return phase, known
-    raise AssertionError  # not reached: there is no end to counting
+    return phase, known
 
 
 def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed: int) -> Phase:

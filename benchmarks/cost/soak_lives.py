@@ -27,6 +27,9 @@ DYNAMIC, STATIC = CACHES = ("dynamic", "static")
 WINDOW = 24  # tokens: about a turn and a half
 ROOM = 192  # tokens of a static cache
 NEW = 5  # most tokens of an answer
+# The kinds of lives of each cache. A static one is not cropped, and its copies need their own memory.
+LIVES = {DYNAMIC: ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")}
+LIVES[STATIC] = tuple(kind for kind in LIVES[DYNAMIC] if kind not in ("cropped", "copied"))
 FILLER = "The house was old and it stood in a green garden near the river.".split()
 REQUESTS = (
     "What is {a} {word} {b}?",
@@ -54,18 +57,12 @@ class Subject:
     cache: str  # of `CACHES`
     tokenizer: Any  # the embedded one
 
-    @property
-    def lives(self) -> tuple[str, ...]:
-        """The kinds of lives that its cache can have. A static cache is not cropped, and its copies need their own
-        memory."""
-        return STATIC_LIVES if self.cache == STATIC else LIVES
-
 
 class Plan(NamedTuple):
     """One life."""
 
     subject: Subject  # whose cache it is
-    kind: str  # of `Subject.lives`
+    kind: str  # of `LIVES`
     seed: str  # of the texts, and of what happens to the cache
 
 
@@ -79,8 +76,7 @@ def subjects(seed: int, adapter: Path | None = None) -> list[Subject]:
     found = []
     for kind, one in (("llama", base), ("window", windowed(base))):
         torch.manual_seed(seed)
-        configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
-        models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
+        models = {name: get_peft_model(twin(one), igc_config(tokenizer, one, name)) for name in INTERFACES}
         if adapter is not None:
             trained = PeftModel.from_pretrained(twin(one), str(adapter))
             models[trained.peft_config["default"].interface] = trained
@@ -117,7 +113,6 @@ class _Life:
         self.start, self.end = subject.tokenizer.bos_token_id, subject.tokenizer.eos_token_id
         self.answers: list[Answer] = []
 
-    # ------------------------------------------------------------------------------------------ kinds
     def growing(self) -> None:
         """Two to four turns of a chat, each after the answer to the one before."""
         cache, text = self._cache(), [self.start]
@@ -184,7 +179,6 @@ class _Life:
             cache.itself = cache  # only the garbage collector frees it
         self._ask(self._cache(), [text])
 
-    # ------------------------------------------------------------------------------------------ parts
     def _fork(self, copied: Any) -> None:
         """Two or three forks, whose questions arrive in turn, a token at a time, and the prefix itself after them."""
         cache, text = self._cache(), [self.start, *self._turn()]
@@ -243,10 +237,6 @@ class _Life:
         """Ids that are generated after rows, of which the cache may hold the beginning."""
         options = {"past_key_values": cache, "stopping_criteria": StoppingCriteriaList(criteria)}
         return generated(self.subject.model, rows, width, self.draw.randint(2, NEW), **options)
-
-
-LIVES = ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")
-STATIC_LIVES = ("growing", "deep_copied", "reordered", "reset", "abandoned")
 
 
 def generated(model: Any, rows: list[list[int]], width: int, new: int, **options: Any) -> list[list[int]]:

@@ -4,10 +4,9 @@
     |_______________||_______||______|
       the model       the tool  the model
 
-`answered` generates up to `=`, feeds the tool's reply into the same KV cache, and goes on. The call's text is short,
-one token of the embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still:
-the reply is part of the answer and is not written again. The tool runs in-process, on Python's integers, and says `?`
-where there is no result. Nothing is corrected: a call that cannot be read gets `?`, too, and is counted. As in the
+`answered` generates up to `=`, feeds the tool's reply into the same KV cache, and goes on. The name of the call is one
+token of the embedded base, so that this baseline is as fast as it can be; in `SPLICED` the reply is part of the answer
+and is not written again. The tool says `?` where there is no result, and to a call that cannot be read. As in the
 Toolformer's training, the loss is on the replies, too.
 """
 

@@ -77,13 +77,15 @@ def test_sixty_hostile_folders_are_refused_or_harmless(run):
 
 def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, tmp_path):
     solution = {"answer": "She has 48/2 = <<48/2=24>>24 clips.\nIn all 48+24 = <<48+24=72>>72.\n#### 72"}
+    other = {"answer": "So x = <<25=25>>25, and 25 - 20 = <<25-20=5>>5.\n#### 5"}
     derivation = {"derivation": "(120 - 96) / 96", "answer": 25, "scale": "percent"}
     paths = [tmp_path / f"{name}.jsonl" for name in ("solutions", "derivations")]
-    for path, row in zip(paths, (solution, derivation), strict=True):
-        path.write_text(json.dumps(row) + "\n")
+    for path, rows in zip(paths, ((solution, other), (derivation,)), strict=True):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1])["sources"]
-    assert {name: told["calculations"] for name, told in sources.items()} == {"gsm8k": 2, "tatqa": 1}
-    assert all(told["found"] == 1 and told["false_alarms"] == 0 for told in sources.values())
+    counted = {name: (told["calculations"], told["with_operation"]) for name, told in sources.items()}
+    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "tatqa": (1, 1)}
+    assert all(told["found_with_operation"] == 1 and told["false_alarms"] == 0 for told in sources.values())
 
 
 def test_functions_of_given_numbers_are_counted_by_kind_of_text(run):
@@ -128,10 +130,11 @@ def test_operators_are_counted_and_silence_costs_less_than_a_request(run):
 def test_overhead_times_all_methods_on_shapes_and_on_a_saved_base(run):
     sizes = ("--batches", 1, "--prompts", 16, "--steps", 2, "--rounds", 1)
     cells = run(overhead, "--shapes", "tiny", *sizes)["shapes"]["tiny"]["cells"]
-    assert [cell["text"] for cell in cells] == ["calculation", "plain"]
+    assert [cell["text"] for cell in cells] == ["calculation", "numbers", "plain"]
     assert set(cells[0]["parts"]["prefill"]) == {"base", "lora", "igc_hidden", "igc_tokens"}
     (told,) = run(overhead, "--shapes", TINY_FOLDER, "--adapters", TINY_ADAPTER_FOLDER, *sizes)["shapes"].values()
     assert set(told["cells"][0]["parts"]["prefill"]) == {"base", TINY_ADAPTER_FOLDER.name}
+    assert set(told["host reading"][TINY_ADAPTER_FOLDER.name]) == {"64", "512", "4096"}
 
 
 def test_the_operator_of_the_engine_writes_where_a_result_is_open_and_nowhere_else(run):

@@ -31,9 +31,8 @@ def test_every_group_follows_a_sign_and_a_point_and_the_results_are_right(decima
 
 def test_results_of_all_lengths_come_equally_often_if_that_is_asked_for():
     stream = ArithmeticRows(0, max_digits=3, limits=Limits(3, 6, decimals=False))
-    equal, any_length = (
-        Counter(len(row["igc_result"].lstrip("-")) for row in longer_rows(stream, 120, lengths)) for lengths in (6, None)
-    )
+    made = (longer_rows(stream, 120, lengths) for lengths in (6, None))
+    equal, any_length = (Counter(len(row["igc_result"].lstrip("-")) for row in rows) for rows in made)
     assert equal == dict.fromkeys(range(1, 7), 20)
     assert any_length.total() == 120
     assert any_length != equal

@@ -1,18 +1,16 @@
 """A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
 
 import json
-import os
 import random
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import real_tokenizers
 import small_vocabularies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
-import peft_igc
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style
 
@@ -148,15 +146,9 @@ def test_only_tokens_after_the_last_ones_are_counted():
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
-SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("gpt2", "llama3.1", "qwen2.5"))]
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("name", ["tiny", real_tokenizers.GPT2, real_tokenizers.LLAMA, real_tokenizers.QWEN])
 def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name):
-    folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
-    tokenizer = AutoTokenizer.from_pretrained(folder / name)
+    tokenizer = real_tokenizers.saved(name)
     spelled_by, draw, results = TokenizerProfile.from_tokenizer(tokenizer).table, random.Random(0), []
     for places in [0] * 400 + [draw.randint(1, 20) for _ in range(400)]:
         digits = draw.choice((1, 1, -1)) * draw.randrange(1, 10 ** draw.randint(1, 39))

@@ -67,6 +67,7 @@ def run(folder, cls, config, data, options, more, streaming=False):
     return dict(made.model.named_parameters()), logs, metrics, batch
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if i == 0 else pytest.mark.slow) for i, name in enumerate(CASES)]
 )

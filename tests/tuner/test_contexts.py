@@ -1,6 +1,6 @@
 """Promises of reading at many anchors of one text: each step is read as if it were alone, within its context only.
 
-Random weights, random texts rich in numbers. Try it: `pytest tests/tuner/test_contexts.py`.
+Random weights, random texts rich in numbers.
 """
 
 import pytest
