@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
-    "trainer": {"accelerate", "datasets", "peft", "safetensors", "torch", "transformers", "trl"},
+    "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "commands": {"torch", "transformers"},
