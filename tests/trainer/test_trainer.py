@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset
+from matplotlib.axes import Axes
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import arguments, igc_model, rows, tokenizer, trainer
@@ -272,10 +273,13 @@ def quick_start(folder):
 
 
 def test_curves_show_each_logged_value_and_cannot_end_a_training(tmp_path, monkeypatch, caplog):
-    drawn = []
-    monkeypatch.setattr(
-        "matplotlib.axes.Axes.plot", lambda axes, x, y, *style, label, **more: drawn.append((label, x, y))
-    )
+    drawn, plot = [], Axes.plot
+
+    def watched(self, x, y, *style, label, **more):
+        drawn.append((label, x, y))
+        return plot(self, x, y, *style, label=label, **more)
+
+    monkeypatch.setattr(Axes, "plot", watched)
     history = [
         {"step": 1, "loss": 2.0, "igc/loss_read": 0.5},
         {"step": 2, "loss": 1.0},
