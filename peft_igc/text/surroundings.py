@@ -75,7 +75,8 @@ def before_equals(read: Expression, at: int) -> None:
             if words >= 2:
                 if chain or colon:
                     _clause(read, at - 1, chain)
-                if _plain_operator(read, left := read.skip(at - 1)):  # a word is its operand
+                left = read.skip(at - 1)
+                if left < at - 1 and _plain_operator(read, left):  # a word is its operand
                     raise read.refuse(Reason.NOT_UNDERSTOOD, left)
                 return
         at -= 1
