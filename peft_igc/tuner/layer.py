@@ -244,7 +244,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             # The reading loss left the forward pass without a graph, and the report of this second run is discarded.
             raise ValueError(
                 "With reentrant checkpointing around the decoder layer, the reading receives no gradient. "
-                "Use non-reentrant checkpointing there, or the model's own `gradient_checkpointing_enable`."
+                'Pass `gradient_checkpointing_kwargs={"use_reentrant": False}`, or wrap it without reentrance.'
             )
         return call
 
