@@ -156,7 +156,7 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
     A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
     """
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
-    known = {one: _marks(table.vocabulary.spell([one]).text) for one in set(ids)}
+    known = {one: _marks(table.vocabulary.text_of(one)) for one in set(ids)}
     digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
     for at, token in enumerate(ids):

@@ -13,6 +13,7 @@ Shapes: V ids of the vocabulary.
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import re
 import zlib
@@ -143,24 +144,30 @@ class Vocabulary:
         A control token is the character `CONTROL`; one whose text is not known, an id outside the vocabulary, and
         `EMBEDDED` and `UNSEEN` are `UNKNOWN`; `PADDING` is nothing. Bytes that are no character are U+FFFD.
         """
-        texts, size, header, partial = self._texts, len(self._texts), self.header, self._partial
-        parts: list[str] = []
+        texts, size, header = self._texts, len(self._texts), self.header
+        parts = [texts[one] if 0 <= one < size else "" if one == PADDING else UNKNOWN for one in ids]
+        for place in [place for place, one in enumerate(ids) if header and one == header[0]]:
+            if tuple(ids[place : place + len(header)]) == header and parts[place] is CONTROL:
+                parts[place : place + len(header)] = [CONTROL] * len(header)
+        if self._partial.isdisjoint(ids):
+            return Spelled("".join(parts), list(itertools.accumulate(map(len, parts))))
         ends: list[int] = []
-        total, begun, named = 0, b"", 0
+        total, begun = 0, b""
         for place, token in enumerate(ids):
-            text = texts[token] if 0 <= token < size else "" if token == PADDING else UNKNOWN
-            if text is CONTROL and header and token == header[0] and tuple(ids[place : place + len(header)]) == header:
-                named = len(header)
-            if named:
-                text, named = CONTROL, named - 1
-            if token in partial and text is not CONTROL:
+            text = parts[place]
+            if token in self._partial and text is not CONTROL:
                 text, begun = _completed(begun + self.tokens[token])
             elif begun and text:
                 text, begun = _PART + text, b""
-            parts.append(text)
+            parts[place] = text
             total += len(text)
             ends.append(total + bool(begun))
         return Spelled("".join(parts) + _PART * bool(begun), ends)
+
+    def text_of(self, token: int) -> str:
+        """The characters of one token, as of `spell`."""
+        known = 0 <= token < len(self._texts) and token not in self._partial
+        return self._texts[token] if known else self.spell([token]).text
 
     def __len__(self) -> int:
         return len(self.tokens)
