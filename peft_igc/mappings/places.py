@@ -91,7 +91,8 @@ class PlaceTensors(NamedTuple):
     sentence: Tensor  # [n, W] int64, the index of its sentence
     values: Tensor  # [n, W] int64, the row of `numbers` that a number has; the last one if there is none
     kinds: Tensor  # [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand
-    columns: Tensor  # [n, W] int64, of the numbers, as in `Places`
+    facts: Tensor  # [n, W] int64, what the layout says of the numbers, as in `Places`
+    columns: Tensor  # [n, W] int64, of the numbers, from 1; 0 of other places
     # [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD
     numbers: Tensor
 
@@ -115,19 +116,19 @@ def place_tensors(
         chosen = [steps[one] for one in group]
         fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        positions, sentence, values, kinds, columns = fields.unbind(-1)
-        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, columns, numbers))
+        made.append(PlaceTensors(group, row, *fields.unbind(-1), numbers))
     return made
 
 
 def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
-    """Position, sentence, value, kind and column of `width` places, of which unused ones are in front; `none` is no
-    value."""
+    """Position, sentence, value, kind, facts and column of `width` places, of which unused ones are in front; `none`
+    is no value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
-    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0)] * (width - len(places.at))
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         value = none if run is None or run.digits is None else known.get(run.digits, none)
-        lines.append((at, sentence, value, kind, places.columns.get(place, 0)))
+        fact, column = places.columns.get(place, (0, -1))
+        lines.append((at, sentence, value, kind, fact, column + 1))
     return lines

@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..text.literals import JOINTS, integers
+from ..text.pieces import CONTROL
 from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING, UNSEEN, Spelled
 
 
 FAR = 3  # numbers of one line on each side of another one that are counted
+FACTS = (FAR + 1) ** 2 * 6  # what `_columns` says of a number is an integer below it
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
+_LINE = re.compile(f"[\n{CONTROL}]")
+_WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
 
 
 class Run(NamedTuple):
@@ -41,7 +47,7 @@ class Places(NamedTuple):
     at: list[int]  # the token of each place, of a number its first one
     sentence: list[int]  # the index of its sentence, from 0
     numbers: dict[int, Run]  # the runs that begin at a place, by place
-    columns: dict[int, int]  # of the numbers, by place, what `_columns` finds
+    columns: dict[int, tuple[int, int]]  # of the numbers, by place, what `_columns` finds
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
@@ -92,24 +98,59 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     sentence = _sentences(table, window, runs, since - begin)
     first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
-    column = _columns(runs, spelled)
+    column = _columns([run for run in runs if run.first >= since - begin], spelled)
     columns = {place: column[at[place]] for place in numbers}
     return Places([one + begin for one in at], [sentence[one] for one in at], numbers, columns)
 
 
-def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, int]:
-    """How many numbers are before and after each number in its line, up to `FAR`, as one integer; by first token."""
+def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
+    """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
+
+    The numbers of a column are those before which lines look alike, or that equal signs join in one line. Known are
+    how many numbers are before and after each one in its line, up to `FAR`; whether its column has one number, fewer
+    than the longest one, or is that; and whether it counts up, as the numbers of lines do.
+    """
     text, ends = spelled
-    lines, line, at = [], 0, 0
+    gaps, index, counts, end = [], [], [0], 0
     for run in runs:
-        line, at = line + text.count("\n", at, ends[run.first]), ends[run.first]
-        lines.append(line)
+        *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
+        counts += [0] * bool(broken)
+        # Names differ, and so do the signs that fill up a line, and those of negative numbers.
+        gaps.append(_AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£"))
+        index.append(counts[-1])
+        counts[-1] += 1
+        end = ends[run.last]
+    counts = [count for count in counts for _ in range(count)]
+    known: dict[tuple[int, str], int] = {}
+    columns: list[int] = []
+    for at, gap in enumerate(gaps):
+        before = columns[-1] if index[at] else -1 - min(counts[at], FAR)
+        columns.append(known.setdefault((before, gap), len(known)))
+    sizes, joints = Counter(columns), Counter(gap for at, gap in enumerate(gaps) if index[at])
+    alone = [sizes[one] == 1 for one in columns]
+    for at in range(1, len(runs)):
+        if index[at] and alone[at - 1] and alone[at] and joints[gaps[at]] > 1:
+            columns[at] = columns[at - 1]
+    numbers: dict[int, list[str | None]] = {}
+    for column, run in zip(columns, runs, strict=True):
+        numbers.setdefault(column, []).append(run.digits)
+    sizes = Counter(columns)
+    longest = max(sizes.values(), default=1)
+    # The only column may be a list such as 5, 6 and 7, whose sum is asked.
+    more = list(sizes.values()).count(longest) > 1
+    rising = {column for column, said in numbers.items() if more and len(said) > 2 and _counts_up(said)}
     found = {}
-    for _, there in itertools.groupby(zip(lines, runs, strict=True), lambda one: one[0]):
-        firsts = [run.first for _, run in there]
-        for index, first in enumerate(firsts):
-            found[first] = min(index, FAR) * (FAR + 1) + min(len(firsts) - 1 - index, FAR)
+    for at, (run, column) in enumerate(zip(runs, columns, strict=True)):
+        fact = min(index[at], FAR) * (FAR + 1) + min(counts[at] - 1 - index[at], FAR)
+        size = (sizes[column] > 1) + (1 < sizes[column] == longest)
+        found[run.first] = (fact * 3 + size) * 2 + (column in rising), column
     return found
+
+
+def _counts_up(numbers: Sequence[str | None]) -> bool:
+    """Whether each number is one more than the one before."""
+    known = [int(one) for one in numbers if one is not None and len(one) < 9 and one.isdigit()]
+    return len(known) == len(numbers) and all(b == a + 1 for a, b in itertools.pairwise(known))
 
 
 def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
