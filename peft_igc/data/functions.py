@@ -31,6 +31,7 @@ _SLOTS = "abcd"
 _LIMITS = Limits(operations=("+", "-", "*", "/"))
 _EXACT = 0.9  # share of the rows whose result ends, if they can be drawn so
 _TRIES = 100
+_POOLS = ("objects", "cities", "people", "common", "common")  # of `words.txt`, for the names of a list
 
 
 @functools.cache
@@ -92,7 +93,7 @@ def _drawn_table(parts: Mapping[str, Any], rng: random.Random) -> dict[str, str]
     rng.shuffle(columns)
     titled = asked or rng.random() < 0.7
     place = rng.randint(0, len(columns)) if titled else len(columns)
-    columns.insert(place, ("{n}", title))
+    columns.insert(place, (_pieced(rng.choice(("{n}", "{n}", "<coin>{n}", "{n} <unit>")), rng), title))
     lines = [[title for _, title in columns]] * titled
     if rule := rng.choice(parts["rules"]):
         lines.append([rule] * len(columns))
@@ -139,7 +140,7 @@ def list_rows(
         numbers = _numbers(min(count, sizes[1]), operator, rng)
         if trained and rng.random() < 0.1:
             numbers = [one if rng.random() < 0.6 else f"-{one}" for one in numbers]
-        pool = words("objects") if trained and rng.random() < 0.5 else known["names"]
+        pool = words(rng.choice(_POOLS)) if trained and rng.random() < 0.5 else known["names"]
         names = [rng.choice(pool) for _ in numbers]
         laid = _laid(layout, names, numbers, rng)
         request = request.replace("{things}", rng.choice(known["things"]))

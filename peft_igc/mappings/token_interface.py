@@ -74,6 +74,7 @@ class TokenInputMapping(nn.Module):
         self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
         # The numbers of a column are marked alike, whatever its words and separators are.
         self.set_columns = nn.Embedding(FACTS, dim) if 0 in self._takes else None
+        self.set_means = nn.Parameter(torch.zeros(dim)) if 0 in self._takes else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
@@ -189,8 +190,8 @@ class TokenInputMapping(nn.Module):
         far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W] in -2..2, 0 between the two
         marked = F.one_hot(chosen, x.shape[1]).to(x.dtype)  # [N, 2, W]
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
-        if self.set_slot is not None:
-            x = x + _column_means(x, places)
+        if self.set_means is not None:
+            x = x + self.set_means.to(x.dtype) * _column_means(x, places)
         x = self._encode(x, visible, slice(first, None))
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
