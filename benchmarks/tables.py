@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,14 @@ TITLES = {
     "smollm2_lora": "LoRA alone",
 }
 VERDICTS = ("right", "wrong", "silent")
-UNREAD = ("third_plain_requests", "sixth_plain_requests", "seventh_plain_requests", "eighth_plain_requests")
+UNREAD = tuple(f"{author}_plain_requests" for author in ("third", "sixth", "seventh", "eighth"))
 MERGED = {  # sets of several authors that are one row
-    "requests that were read here, four authors": (
-        *("plain_requests", "new_plain_requests"),
-        *("fourth_plain_requests", "fifth_plain_requests"),
+    "requests that were read here, four authors": tuple(
+        f"{author}plain_requests" for author in ("", "new_", "fourth_", "fifth_")
     ),
     "requests that nobody here has read, four authors": UNREAD,
-    "calculations that are only mentioned, three authors": (
-        *("mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"),
+    "calculations that are only mentioned, three authors": tuple(
+        f"{author}mentioned_calculations" for author in ("", "more_", "new_")
     ),
 }
 
@@ -54,20 +53,17 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def listed(name: str, key: str, title: str, columns: Mapping[str, str | Callable[[Any], str]]) -> str:
-    """A table of one entry of a file, a row per item of it.
+Columns = Mapping[str, str | Callable[[Any], str]]  # by title the key of a number, or what makes a cell of an item
 
-    Args:
-        name: of the file.
-        key: of the entry.
-        title: of the first column, which has the items' names.
-        columns: by title the key of a number, or what makes a cell of an item.
-    """
-    rows = [
-        [item, *(told_by(told) if callable(told_by) else f"{told[told_by]:,}" for told_by in columns.values())]
-        for item, told in load(name)[key].items()
-    ]
-    return lines([title, *columns], rows)
+
+def cells(told: Any, columns: Columns) -> list[str]:
+    """The cells of an item."""
+    return [one(told) if callable(one) else f"{told[one]:,}" for one in columns.values()]
+
+
+def listed(name: str, key: str, title: str, columns: Columns) -> str:
+    """A table of one entry of a file, a row per item of it; the first column, with a title, has the items' names."""
+    return lines([title, *columns], [[item, *cells(told, columns)] for item, told in load(name)[key].items()])
 
 
 def percent(share: float) -> str:
@@ -105,20 +101,22 @@ def adapter_on_sets(*names: str) -> str:
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 
+GSM8K = (
+    ("human solutions up to each `=`: the annotated number", "given", "right"),
+    ("another number, although the step is `ok`", "given", "wrong_though_ok"),
+    ("human solutions up to `####`: the final answer", "copied", "right"),
+    ("own solutions: calculations with an `ok` step, true", "own", "true_though_ok"),
+    ("own solutions: all calculations that can be checked, true", "own", "true"),
+    ("own solutions: final answers right", "own", "answers_right"),
+)
+
+
 def gsm8k() -> str:
     """GSM8K's solutions, with a LoRA and a calculator, and with a LoRA alone."""
     runs = [
-        [run for file in files for name, run in load(file)["runs"].items() if "training" in run]
+        [run for file in files for run in load(file)["runs"].values() if "training" in run]
         for files in (("gsm8k_solutions", "gsm8k_seeds"), ("gsm8k_lora", "gsm8k_lora_seeds"))
     ]
-    wanted = (
-        ("human solutions up to each `=`: the annotated number", "given", "right"),
-        ("another number, although the step is `ok`", "given", "wrong_though_ok"),
-        ("human solutions up to `####`: the final answer", "copied", "right"),
-        ("own solutions: calculations with an `ok` step, true", "own", "true_though_ok"),
-        ("own solutions: all calculations that can be checked, true", "own", "true"),
-        ("own solutions: final answers right", "own", "answers_right"),
-    )
 
     def cell(run: dict[str, Any], part: str, share: str) -> str:
         of = run[part].get(f"{share}_n", run[part]["n"])
@@ -127,35 +125,29 @@ def gsm8k() -> str:
 
     rows = [
         [name, *(", ".join(cell(run, part, share) for run in column if part in run) or "-" for column in runs)]
-        for name, part, share in wanted
+        for name, part, share in GSM8K
     ]
     return lines(["per cent", "LoRA and IGC", "LoRA alone"], rows)
 
 
-def between(shares: Iterable[float]) -> str:
-    """The least and the largest share of several seeds."""
-    found = sorted(shares)
-    return f"{percent(found[0])}..{percent(found[-1])}"
-
-
 BY_HAND_AT = 0.9  # the `confidence` of the table
+BY_HAND = {
+    "four authors": "unread_requests",
+    "authors held out": "unread_authors",
+    "only mentioned": "mentions",
+    "word problems": "word_problems",
+    "6 to 20 digits": "six_to_twenty_digits",
+}
 
 
 def by_hand() -> str:
-    """Right and wrong readings at `confidence` 0.9 of runs with texts by many hands."""
-    sets = {
-        "four authors": "unread_requests",
-        "authors held out": "unread_authors",
-        "only mentioned": "mentions",
-        "word problems": "word_problems",
-        "6 to 20 digits": "six_to_twenty_digits",
-    }
+    """Right and wrong readings at a `confidence` of runs with texts by many hands."""
     rows = []
     for name, run in load("by_hand")["runs"].items():
-        points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in sets.values()]
+        points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in BY_HAND.values()]
         rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
     sizes = load("by_hand")["runs"]["layer_12"]["sets"]
-    return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in sets.items())], rows)
+    return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in BY_HAND.items())], rows)
 
 
 def rules() -> str:
@@ -169,6 +161,26 @@ def rules() -> str:
     return lines(["", "right", "wrong", "mentions, wrong"], rows)
 
 
+def first_token() -> str:
+    """How much longer the first token of a real model takes than the base's, with the interval of the median."""
+    rows = []
+    for cell in (cell for told in load("first_token")["shapes"].values() for cell in told["cells"]):
+        for method in cell["parts"]["first token"].keys() - {"base"}:
+            row = [cell["text"], f"{cell['prompt']:,}"]
+            for part in ("first token", "first token, CPU"):
+                cost = cell["parts"][part][method]["overhead"]
+                row.append(f"{signed(cost)} ({' to '.join(f'{100 * one:+.1f}' for one in cost['interval'])})")
+            rows.append(row)
+    return lines(["text", "tokens", "first token, %", "of the processor's time, %"], rows)
+
+
+def host_reading() -> str:
+    """Milliseconds in which the host reads the text of an anchor, in a sentence."""
+    (told,) = (found for one in load("first_token")["shapes"].values() for found in one["host reading"].values())
+    shown = [f"{int(n):,} tokens {one['CPU']['p50']:.2f} and {one['CPU']['p99']:.2f} ms" for n, one in told.items()]
+    return f"The host reads, at the median and the 99th percentile of the processor's time, {', '.join(shown)}."
+
+
 def engine_op() -> str:
     """What the operator in vLLM adds to a decoding step whose tokens are read one step late."""
     rows: dict[int, list[str]] = {}
@@ -179,15 +191,12 @@ def engine_op() -> str:
 
 
 def ablations() -> str:
-    """The paper's architectures."""
-    found = load("ablations")
-    base = found["base"]
-    rows = [["base model", percent(base["exact_match"]), *(percent(base["operations"][name]) for name in OPERATIONS)]]
-    for method, runs in found["runs"].items():
-        told = list(runs.values())
-        cells = [between(run["exact_match"] for run in told)]
-        cells += [between(run["operations"][name] for run in told) for name in OPERATIONS]
-        rows.append([method.replace("_", " "), *cells])
+    """The paper's architectures: the least and the largest share of several seeds."""
+    found, rows = load("ablations"), []
+    for method, runs in {"base model": {"": found["base"]}, **found["runs"]}.items():
+        shares = [[run["exact_match"], *(run["operations"][name] for name in OPERATIONS)] for run in runs.values()]
+        ends = [(percent(min(one)), percent(max(one))) for one in zip(*shares, strict=True)]
+        rows.append([method.replace("_", " "), *(low if len(runs) == 1 else f"{low}..{high}" for low, high in ends)])
     return lines(["", "all", *OPERATIONS.values()], rows)
 
 
@@ -210,22 +219,19 @@ def methods() -> str:
 
 def harm() -> str:
     """What adapters do to prompts that ask for no calculation."""
-    keys = ("n", "with_two_numbers", "activated", "bit_identical", "texts_changed")
-    rows = [
-        [name, kind, *(f"{counts[key]:,}" for key in keys)]
-        for name, kinds in load("harm")["adapters"].items()
-        for kind, counts in kinds.items()
-    ]
-    head = ["adapter", "prompts", "n", "with two numbers", "activated", "all logits the base's", "other greedy text"]
-    return lines(head, rows)
+    columns = {"n": "n", "with two numbers": "with_two_numbers", "activated": "activated"}
+    columns |= {"all logits the base's": "bit_identical", "other greedy text": "texts_changed"}
+    found = load("harm")["adapters"].items()
+    rows = [[name, kind, *cells(told, columns)] for name, kinds in found for kind, told in kinds.items()]
+    return lines(["adapter", "prompts", *columns], rows)
 
 
 def hostile_folders() -> str:
     """Changed adapter folders of all kinds."""
-    found = load("hostile_folders")
-    totals = [sum(told[one] for told in found["kinds"].values()) for one in ("refused", "loaded", "unclean")]
-    row = [f"{found['count']:,}", *(f"{total:,}" for total in totals), str(found["slowest_seconds"])]
-    return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
+    found, kinds = load("hostile_folders"), ("refused", "loaded", "unclean")
+    numbers = [found["count"], *(sum(told[one] for told in found["kinds"].values()) for one in kinds)]
+    row = [*(f"{number:,}" for number in numbers), str(found["slowest_seconds"])]
+    return lines(["folders", *kinds, "slowest, s"], [row])
 
 
 def vllm_engine() -> str:
@@ -263,24 +269,22 @@ def _same(runs: list[dict[str, Any]]) -> str:
 def overhead() -> str:
     """What passes take longer than the base's."""
     rows = []
-    for told in load("overhead")["shapes"].values():
-        for cell in told["cells"]:
-            where = [cell["text"]]
-            for method in [one for one in next(iter(cell["parts"].values())) if one != "base"]:
-                costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
-                rows.append([*where, method.replace("_", " "), *costs])
+    for cell in (cell for told in load("overhead")["shapes"].values() for cell in told["cells"]):
+        parts = [by_method for part, by_method in cell["parts"].items() if not part.endswith("CPU")]
+        for method in [one for one in parts[0] if one != "base"]:
+            costs = [signed(by_method[method]["overhead"]) for by_method in parts]
+            rows.append([cell["text"], method.replace("_", " "), *costs])
     return lines(["text", "", "prefill", "decode", "first token"], rows)
 
 
 def soak() -> str:
     """Wrong answers and memory."""
-    found = load("soak")
-    rows = []
-    for phase in ("alone", "together"):
-        told = found[phase]
-        growth = [f"{told[f'{name}_growth'] / 2**20:+.2f}" for name in ("heap", "resident")]
-        rows.append([phase, f"{told['generations']:,}", str(told["ties"]), str(told["wrong"]), *growth])
-    return lines(["", "answers", "ties", "wrong", "heap, MiB", "resident set, MiB"], rows)
+    columns: Columns = {
+        **{"answers": "generations", "ties": "ties", "wrong": "wrong"},
+        "heap, MiB": lambda told: f"{told['heap_growth'] / 2**20:+.2f}",
+        "resident set, MiB": lambda told: f"{told['resident_growth'] / 2**20:+.2f}",
+    }
+    return lines(["", *columns], [[phase, *cells(load("soak")[phase], columns)] for phase in ("alone", "together")])
 
 
 def scenarios() -> str:
@@ -336,23 +340,25 @@ TABLES: dict[str, Callable[[], str]] = {
     "vllm_engine": vllm_engine,
     "vllm_answers": vllm_answers,
     "overhead": overhead,
+    "first_token": first_token,
+    "host_reading": host_reading,
     "engine_op": engine_op,
     "soak": soak,
 }  # fmt: skip
 
 
 def filled(page: str) -> str:
-    """A page with the tables of the results that it names.
-
-    Raises:
-        SystemExit: a table has no end.
-    """
+    """A page with the tables of the results that it names."""
     for name in re.findall(r"<!-- (\w+) -->", page):
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         before, rest = page.split(begin)
         if end not in rest:
             raise SystemExit(f"`{begin.strip()}` has no `{end}`. Write it where the table ends.")
-        page = before + begin + TABLES[name]() + "\n" + rest[rest.index(end) :]
+        try:
+            table = TABLES[name]()
+        except FileNotFoundError:
+            table = "Not recorded yet."
+        page = before + begin + table + "\n" + rest[rest.index(end) :]
     return page
 
 

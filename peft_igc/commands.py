@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def demo(arguments: argparse.Namespace) -> int:
     given = _given(arguments, "base", "interface", "seed", "minutes", "layer", "per_group", "device")
     results = run_demo(arguments.output, **given)
     folder, base = Path(arguments.output), results["base_model"]["name"]
-    files = ", ".join(f"`{folder / name}`" for name in ("results.json", "learning_curves.png", "adapter"))
+    files = ", ".join(f"`{folder / name}`" for name in ("results.json", "adapter"))
     print(f"Written: {files}")
     print(f'Now try: peft-igc trace --base {base} --adapter {folder / "adapter"} "What is 58 times 36?"')
     return 1 if results["summary"]["targets_missed"] and not results["training"]["stopped_early"] else 0
@@ -81,7 +81,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
     options = _given(arguments, "batch_size", "max_new_tokens", "raw", "predictions")
-    report = evaluate(model, tokenizer, items, progress=_progress(), **options)
+    report = evaluate(model, tokenizer, items, progress=True, **options)
     report |= _given(arguments, "base", "adapter", "data")
     output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
@@ -111,7 +111,7 @@ def audit(arguments: argparse.Namespace) -> int:
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
     decoding = _given(arguments, "batch_size", "max_new_tokens", "raw")
-    found = audit(model, tokenizer, items, progress=_progress(), **decoding)
+    found = audit(model, tokenizer, items, progress=True, **decoding)
     if arguments.output is not None:
         facts = found.as_dict(arguments.examples) | _given(arguments, "base", "adapter", "data")
         text = json.dumps(facts, indent=2, ensure_ascii=False)
@@ -271,7 +271,7 @@ def annotate(arguments: argparse.Namespace) -> int:
     settings = Settings(**_given(arguments, *(field.name for field in dataclasses.fields(Settings))))
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
-    annotated = annotate(rows, model.to(_device(None)), tokenizer, settings, progress=_progress())
+    annotated = annotate(rows, model.to(_device(None)), tokenizer, settings, progress=True)
     write(annotated, output, _given(arguments, "model", "data") | {"settings": dataclasses.asdict(settings)})
     print(annotated.report.format())
     _say_written(output, report_path(output))
@@ -319,22 +319,6 @@ def _check_outputs(arguments: argparse.Namespace, *options: str) -> None:
             raise ValueError(f"`{shown}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"The folder `{path.parent}` of `{shown}` does not exist. Make it first.")
-
-
-def _progress() -> Callable[[int, int], None]:
-    """A progress callback with a bar; where stderr is no terminal, a line every half minute."""
-    from tqdm import tqdm
-
-    seconds = 0.1 if sys.stderr.isatty() else 30.0
-    bar = tqdm(mininterval=seconds, delay=seconds)
-
-    def update(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
-        if done == total:
-            bar.close()
-
-    return update
 
 
 def _say_written(*names: Any, file: Any = None) -> None:

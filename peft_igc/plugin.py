@@ -69,10 +69,8 @@ def _register() -> None:
 
 def _offer_model() -> None:
     """Adds our class to lm_eval's table of models, as a name that is imported when it is looked up."""
-    try:
-        from lm_eval.api.registry import model_registry
-    except ImportError:  # before 0.4.10 there is no such table; `--model igc` is then unknown
-        return
+    from lm_eval.api.registry import model_registry
+
     if HARNESS_NAME not in model_registry:
         model_registry.register(HARNESS_NAME, target=HARNESS_CLASS)
 

@@ -1,4 +1,4 @@
-"""Settings of every test: one thread, one seed, and the warnings that are not ours."""
+"""Settings of every test: one thread, one seed, and the warnings that are not ours; a saved base and adapter."""
 
 import gc
 
@@ -29,3 +29,21 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory):
+    """The folder of a tiny random base with a tokenizer of characters."""
+    from tiny_training import save_base  # needs TRL, which the environment of vLLM has not
+
+    return save_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    """The folder of a random adapter for it, as PEFT saves it."""
+    from peft import get_peft_model
+    from tiny_models import small_config, tiny_model
+
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter"

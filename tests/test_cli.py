@@ -6,32 +6,16 @@ import importlib.util
 import io
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
-from peft import get_peft_model
-from tiny_models import small_config, tiny_model
-from tiny_training import save_base
 from traced import PROMPTS, make
 
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
 from peft_igc.inference import evaluation
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A random model and a tokenizer of characters in a folder."""
-    return save_base(tmp_path_factory.mktemp("base"))
-
-
-@pytest.fixture
-def adapter(tmp_path):
-    """A random adapter for the small base."""
-    torch.manual_seed(0)
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
-    return str(tmp_path / "adapter")
 
 
 @pytest.fixture
@@ -47,7 +31,7 @@ def data(tmp_path):
 
 
 def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
-    arguments = ["trace", "--base", base, "--adapter", adapter, "What is 58 times 36?", "--max-new-tokens", "3"]
+    arguments = ["trace", "--base", base, "--adapter", str(adapter), "What is 58 times 36?", "--max-new-tokens", "3"]
     assert cli.main(arguments) == 0
     shown = capsys.readouterr().out
     for part in ("operand 1", "operator", "operand 2", "result", "status", "answer"):
@@ -88,7 +72,7 @@ def refused(capsys, *arguments):
 def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text('{"prompt": "1 + 1 =", "target": "2"}\n{"prompt": "Hello", "target": null}\n')
-    given = ["--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
+    given = ["--base", base, "--adapter", str(adapter), "--data", str(path), "--output", str(tmp_path / "out")]
     for command in ("eval", "audit"):
         line = refused(capsys, command, *given)
         assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
@@ -118,10 +102,10 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
 
     monkeypatch.setattr(evaluation, "trace", broken)
     with pytest.raises(RuntimeError):
-        cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
+        cli.main(["trace", "--base", base, "--adapter", str(adapter), "1+1"])
     monkeypatch.setattr(evaluation, "trace", lambda *args, **kwargs: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
-        cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
+        cli.main(["trace", "--base", base, "--adapter", str(adapter), "1+1"])
 
 
 # ---------------------------------------------------------------------------------------------- annotate
@@ -168,7 +152,7 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     else:
         path.write_bytes(gzip.compress("".join(json.dumps(item) + "\n" for item in items).encode()))
     output, lines = tmp_path / "results.json", tmp_path / "predictions.jsonl"
-    given = ["--base", base, "--adapter", adapter, "--data", str(path), "--output", str(output)]
+    given = ["--base", base, "--adapter", str(adapter), "--data", str(path), "--output", str(output)]
     more = ["--predictions", str(lines), "--max-new-tokens", "4", "--dtype", "bfloat16", "--device", "cpu"]
     assert cli.main(["eval", *given, *more]) == 0
     report = json.loads(output.read_text())
@@ -188,10 +172,27 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     assert "it/s" not in shown.err  # no progress of a short run where there is no terminal
 
 
+def test_progress_is_told_after_every_batch_and_a_terminal_shows_a_bar(
+    base, adapter, data, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    update = commands._progress()
+    update(1, 2)
+    time.sleep(0.15)  # the bar of a command that ends at once is not shown
+    update(2, 2)
+    assert "2/2" in capsys.readouterr().err
+    told = []
+    monkeypatch.setattr(commands, "_progress", lambda: lambda *counts: told.append(counts))
+    given = ["--base", base, "--adapter", str(adapter), "--data", data, "--output", str(tmp_path / "results.json")]
+    for command in ("eval", "audit"):
+        assert cli.main([command, *given, "--batch-size", "2", "--max-new-tokens", "2"]) == 0
+    assert told == [(2, 3), (3, 3)] * 2
+
+
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):
     seen = []
     monkeypatch.setattr(evaluation, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
-    given = ["trace", "--base", base, "--adapter", adapter, "1+1", "--dtype", "bfloat16", "--device", "meta"]
+    given = ["trace", "--base", base, "--adapter", str(adapter), "1+1", "--dtype", "bfloat16", "--device", "meta"]
     with pytest.raises(SystemExit):
         cli.main(given)
     assert seen[0].dtype == torch.bfloat16

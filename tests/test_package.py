@@ -26,14 +26,15 @@ ROOMS: dict[str, set[str]] = {
     "data": {"datasets", "torch"},
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers", "yaml"},
     "plugin": {"lm_eval", "trl"},  # torch imports it before it is complete itself
-    "inference": {"datasets", "jinja2", "lm_eval", "markupsafe", "peft", "safetensors", "torch", "transformers"},
+    "inference": {"datasets", "jinja2", "lm_eval", "markupsafe", "peft", "safetensors", "torch", "tqdm"}
+    | {"transformers"},
     "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
-    "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
+    "trainer": {"accelerate", "datasets", "peft", "safetensors", "torch", "transformers", "trl"},
     "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
-    "commands": {"torch", "tqdm", "transformers"},
+    "commands": {"torch", "transformers"},
     "cli": {"transformers"},
     "__main__": set(),
 }
@@ -168,9 +169,9 @@ TRY_IT = re.compile(r"pytest (tests/[\w/]+\.py)")
 
 
 def test_files_that_docstrings_name_exist():
-    paths = [path for folder in ("peft_igc", "benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")]
+    paths = [path for folder in ("peft_igc", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     named = {(path, name) for path in paths for name in TRY_IT.findall(path.read_text())}
-    assert len({path.relative_to(ROOT).parts[0] for path, _ in named}) == 3
+    assert len({path.relative_to(ROOT).parts[0] for path, _ in named}) == 2
     missing = [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()]
     assert not missing
 
@@ -200,3 +201,29 @@ def test_every_dependency_has_a_tested_version():
     names = {requirement.split(">")[0].split("=")[0].strip() for requirement in wanted}
     assert len(names) >= 10
     assert names <= pinned, f"not in constraints.txt: {names - pinned}"
+
+
+# Packages that the environment of `make test` has not, and what the targets of their own environments run.
+ELSEWHERE = {"vllm": "tests/engines", "lm_eval": "tests/inference/test_harness.py"}
+NOT_NEEDED = {"diffusers"}  # PEFT's tests ask for it
+
+
+def test_every_slow_test_is_run_by_one_target():
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = dict(re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
+    assert recipes["slow"].strip() == "$(PYTEST) -m slow"  # in all folders
+    all_of_them = re.search(r"^test-all: (test .*)$", makefile, re.MULTILINE)[1].split()
+    targets = {package: f"test-{package.replace('_', '-')}" for package in ELSEWHERE}
+    assert {*targets.values(), "slow"} <= {*all_of_them}
+    assert all(ELSEWHERE[package] in recipes[target] for package, target in targets.items())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = re.findall(r"-e '\.\[([\w,]+)\]'", makefile)
+    installed = [*project["dependencies"], *(one for line in extras for extra in line.split(",")
+                 for one in project["optional-dependencies"][extra])]  # fmt: skip
+    here = {re.match(r"[\w-]+", requirement)[0] for requirement in installed} | NOT_NEEDED
+    for path in (ROOT / "tests").rglob("*.py"):
+        text, name = path.read_text(), str(path.relative_to(ROOT))
+        assert "mark.slow" not in text or path.name.startswith("test_"), name
+        assert "mark.slow" not in text or not re.match(r"tests/engines/\w+\.py", name), f"{name}: run by two targets"
+        for package in {*re.findall(r'(?:importorskip|find_spec)\("(\w+)"', text)} - here:
+            assert name.startswith(ELSEWHERE[package]), f"no target has `{package}` for {name}"

@@ -8,20 +8,10 @@ import venv
 from pathlib import Path
 
 import pytest
-from peft import get_peft_model
-from tiny_models import small_config, tiny_model
 
 
 ROOT = Path(__file__).parent.parent
 LOAD = "peft.PeftConfig.from_pretrained({folder!r}).__class__.__name__"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A saved adapter."""
-    path = tmp_path_factory.mktemp("adapter")
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(path)
-    return str(path)
 
 
 def run(program, python=sys.executable):
@@ -38,8 +28,8 @@ def test_no_entry_point_is_called_by_other_packages_than_vllm():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["import peft_igc, peft", "import peft, peft_igc", "import peft_igc, torch, peft"])
-def test_the_import_registers_before_and_after_that_of_peft(order, folder):
-    assert run(f"{order}; print({LOAD.format(folder=folder)})") == "IGCConfig"
+def test_the_import_registers_before_and_after_that_of_peft(order, adapter):
+    assert run(f"{order}; print({LOAD.format(folder=str(adapter))})") == "IGCConfig"
 
 
 # ------------------------------------------------------------------------------------------ autoload

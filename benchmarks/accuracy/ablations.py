@@ -1,10 +1,8 @@
 """The paper's comparison of architectures on the embedded base: IGC and LoRA.
 
 IGC is the hidden interface by `recipes/tiny_ablations.yaml`. LoRA is on every linear layer, by `tiny_lora.yaml` with
-the same rows and steps, a rank with about as many parameters, and the best of several learning rates, which runs
-with a seed of their own choose on other items. All are tested on the same items, BIG-bench's form, by greedy
-generation of whole answers. The recorded results also have the paper's shortcut past the calculator, which is no
-longer in the package; their IGC had the demonstration's optimizer.
+the same rows and steps, about as many parameters, and the best of several learning rates, which runs with a seed of
+their own choose on other items. All are tested by greedy generation of whole answers to items of BIG-bench's form.
 
     python -m benchmarks.accuracy.ablations --steps 600 --search-steps 300 --per-group 50 \\
         --output benchmarks/results/ablations.json

@@ -1,11 +1,9 @@
 """What a saved adapter answers, of every kind of text that this project has: right, wrong, or silent.
 
-Sets of whole answers: BIG-bench's form, requests of eight authors, held-out phrasings, operands of 6 to 20 digits.
-Sets of readings, where nothing is generated: texts by authors of whom none is trained, texts that ask for nothing,
-stories made to mislead, texts that mention a calculation, people's word problems (if `PEFT_IGC_DATA` names the texts),
-and the forms of `expression_items`. `silent` is right wherever nothing is to be calculated. A
-LoRA has no reading: it is measured on sets of whole answers, and its `silent` is another answer.
-`peft-igc demo --base DIR` trains the adapters.
+Of some sets whole answers are generated, of the others (texts by authors of whom none is trained, texts that ask for
+nothing, stories made to mislead, texts that mention a calculation, people's word problems if `PEFT_IGC_DATA` names
+them, and the forms of `expression_items`) the reading is compared. `silent` is right wherever nothing is to be
+calculated. A LoRA has no reading: it is measured on sets of whole answers, and its `silent` is another answer.
 
     python -m benchmarks.accuracy.adapter_on_sets --base tiny --adapters tiny --output benchmarks/results/tiny.json
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.adapter_on_sets --base .cache/smollm2/base \
@@ -26,17 +24,9 @@ import yaml
 from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
-from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.measuring import DATA, command, facts, write
 from peft_igc.demo.measure import Demonstration
-from peft_igc.demo.sets import (
-    ANSWERED,
-    answered,
-    data_folder,
-    generated_sets,
-    measured_items,
-    read,
-    texts_of_authors,
-)
+from peft_igc.demo.sets import ANSWERED, answered, data_folder, generated_sets, measured_items, read, texts_of_authors
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.text import Limits
@@ -44,7 +34,6 @@ from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.base_model import TINY
 
 
-DATA = Path(__file__).parent.parent / "data"
 # Of nine authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
 # fifth author, the stories (the fourth one's), `mentioned_calculations` (the sixth one's) and
 # `more_mentioned_calculations` (the seventh one's); rules and phrasings of the generator were written after mistakes
@@ -66,9 +55,6 @@ Items = list[dict[str, Any]]
 def plain_requests(name: str = "plain_requests", folder: Path = DATA) -> Items:
     """Texts of one author as items: requests with operand columns, so that their calculations are not trained, or
     stories, whose target is None where no whole number answers them.
-
-    Raises:
-        ValueError: the file is not the one whose hash was recorded.
     """
     path = folder / f"{name}.jsonl"
     content = path.read_bytes()
@@ -105,12 +91,7 @@ def three_numbers(n: int, seed: int) -> Items:
 
 
 def all_sets(n: int, seed: int) -> dict[str, Items | None]:
-    """All sets by name; None for those whose texts are not at hand.
-
-    Args:
-        n: items of each generated set.
-        seed: of the generated sets.
-    """
+    """All sets by name, of generated ones `n` items; None for those whose texts are not at hand."""
     sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
@@ -122,21 +103,12 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
 
 
 def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
-    """The sets that a command names, or all whose texts are at hand.
-
-    Raises:
-        ValueError: there is no set of a name.
-    """
+    """The sets that a command names, or all whose texts are at hand."""
     known = {name: items for name, items in all_sets(arguments.n, arguments.seed).items() if items is not None}
     asked = arguments.sets or list(known)
     if unknown := [name for name in asked if name not in known]:
         raise ValueError(f"There are no sets {unknown}. The sets are {sorted(known)}; more with `PEFT_IGC_DATA`.")
     return {name: known[name] for name in asked}
-
-
-def is_answered(name: str) -> bool:
-    """Whether whole answers to a set are compared, not the reading alone."""
-    return name in ANSWERED or name.endswith("plain_requests")
 
 
 def is_calculator(adapter: Path) -> bool:
@@ -147,19 +119,8 @@ def is_calculator(adapter: Path) -> bool:
 
 
 def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, readings: bool = False) -> dict[str, Any]:
-    """The reports of the sets, by name.
-
-    Args:
-        base: folder of the base model, or `tiny`.
-        adapter: folder of the adapter, or `tiny`.
-        sets: items by name.
-        dtype: of the base.
-        readings: whether the readings of all sets are measured, and no whole answers.
-
-    Raises:
-        ValueError: an adapter without a calculator is to be measured on a set of readings.
-    """
-    others = [name for name in sets if readings or not is_answered(name)]
+    """The reports of the sets, by name; of `readings` alone, or of whole answers where these are compared."""
+    others = [name for name in sets if readings or not (name in ANSWERED or name.endswith("plain_requests"))]
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
@@ -176,14 +137,20 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
     return found
 
 
-def main() -> None:
-    """Measures each adapter and writes the results, with the adapters in the order of the command line as runs."""
-    parser = command(__doc__)
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """A parser of a base and the arguments of `chosen_sets`."""
+    parser = command(str(description))
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated set (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the generated sets (default: %(default)s)")
+    return parser
+
+
+def main() -> None:
+    """Measures each adapter and writes the results, with the adapters in the order of the command line as runs."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)

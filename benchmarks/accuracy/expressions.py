@@ -3,12 +3,11 @@
 No network takes part: the texts are read by `peft_igc.text` alone, as a calculator reads them at an anchor. Sets:
 
 * `generated`: random expressions of up to eight operands in random spellings, and spoilt ones (`expression_texts`);
-* `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`); look-alikes are read as whole messages
-  and at each `=` in them;
-* `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on. The rules
-  were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's;
-* `quotients`: of up to seven digits, in symbols and in words, each to places or significant digits that the text asks
-  for, by `decimal`. In words it is given which two numbers are divided, as a network would read it;
+* `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`), look-alikes also at each `=` in them;
+* `quotients`: of up to seven digits, to places or significant digits that the text asks for, by `decimal`. In words it
+  is given which two numbers are divided, as a network would read it;
+* `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on, after the
+  2,000 rows that the rules were written after. `wrong` is a value that is not the annotation's;
 * `tatqa`, with `--derivations`: what financial analysts wrote, each followed by ` =`, rounded to four places.
 
 Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a
@@ -35,7 +34,7 @@ from benchmarks.accuracy.expression_texts import Sample, samples
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import value_of
 from peft_igc.text import Limits, Refusal, Value, read
-from peft_igc.text.requests import Meant, answer
+from peft_igc.text.requests import answer
 from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import written
 
@@ -51,21 +50,13 @@ _END = re.compile(r"=[ $€£]*\Z")
 
 
 class Site(NamedTuple):
-    """An annotation of a solution.
+    """An annotation of a solution."""
 
-    Attributes:
-        row: index of the solution.
-        text: the solution up to and with the `=`; None: no `=` is before the annotation.
-        since: where the preceding `=` ends, 0 without one.
-        written: the annotation.
-        values: the values that count as right.
-    """
-
-    row: int
-    text: str | None
-    since: int
-    written: str
-    values: frozenset[Fraction]
+    row: int  # index of the solution
+    text: str | None  # the solution up to and with the `=`; None: no `=` is before the annotation
+    since: int  # where the preceding `=` ends, 0 without one
+    written: str  # the annotation
+    values: frozenset[Fraction]  # that count as right
 
 
 def sites_of(row: int, solution: str) -> list[Site]:
@@ -87,14 +78,8 @@ def _values(annotation: str) -> frozenset[Fraction]:
 
 
 def judged(sample: Sample, values: frozenset[Fraction] | None, limits: Limits) -> tuple[str, str]:
-    """The outcome of a text, and what was read: a value or the id of the refusal.
-
-    Args:
-        sample: a text and its value.
-        values: of an annotation, each of which counts as right.
-        limits: of the reading.
-    """
-    said = read(sample.text, limits) if sample.kind != "in words" else _divided(sample.text, limits)
+    """The outcome of a text, and what was read: a value or the id of the refusal. Any of the `values` is right."""
+    said = _divided(sample.text, limits) if sample.is_in_words else read(sample.text, limits)
     if not isinstance(said, Value):
         return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
     right = sample.value in (said.text, written(said.value)) if values is None else said.value in values
@@ -121,14 +106,12 @@ def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
     for row, line in enumerate(lines):
         for site in sites_of(row, json.loads(line)["answer"]):
             if site.text is not None:
-                yield Sample(site.text[site.since :], "gsm8k", site.written, True), site.values
+                yield Sample(site.text[site.since :], site.written, True), site.values
 
 
-_QUOTIENTS = (
-    ("{a} / {b} {to} =", "in symbols"),
-    ("What is {a} / {b}, {to}?", "in symbols"),
-    ("What is {a} divided by {b} {to}?", "in words"),
-    ("Divide {a} by {b} and round {to}.", "in words"),
+_QUOTIENTS = (  # the last two are in words
+    *("{a} / {b} {to} =", "What is {a} / {b}, {to}?"),
+    *("What is {a} divided by {b} {to}?", "Divide {a} by {b} and round {to}."),
 )
 
 
@@ -143,14 +126,14 @@ def quotients(n: int, seed: int) -> Iterable[Sample]:
         after = places - 1 - due.adjusted() if significant else places
         due = due.quantize(decimal.Decimal(1).scaleb(-after), context=context)
         to = f"to {places} {'significant figures' if significant else 'decimal places'}"
-        text, kind = _QUOTIENTS[at % len(_QUOTIENTS)]
-        yield Sample(text.format(a=a, b=b, to=to), kind, f"{due:f}", True)
+        form = at % len(_QUOTIENTS)
+        yield Sample(_QUOTIENTS[form].format(a=a, b=b, to=to), f"{due:f}", True, is_in_words=form >= 2)
 
 
 def _divided(text: str, limits: Limits) -> Value | Refusal:
     """A request in words to divide its first number by its second one."""
     first, second = (found.span() for found in itertools.islice(re.finditer("[0-9]+", text), 2))
-    return answer(text, Meant("/", (first, second), (False, False)), limits).found
+    return answer(text, "/", (first, second), (False, False), limits).found
 
 
 def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
@@ -162,7 +145,7 @@ def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None
         if value is not None:
             exact = context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))
             rounded = Fraction(exact.quantize(decimal.Decimal(1).scaleb(-PLACES), context=context))
-            yield Sample(f"{written} =", "tatqa", str(rounded), True), frozenset({value, rounded})
+            yield Sample(f"{written} =", str(rounded), True), frozenset({value, rounded})
 
 
 def main() -> None:

@@ -2,18 +2,18 @@
 
 In: a model, and rows with `question` and `answer`. Out: counts and shares with intervals, as `gsm8k_solutions`
 describes them, and examples of mistakes. Truth is judged by `written_calculations`, which shares nothing with the
-package's rules. Nothing is trained here. Try it: `pytest tests/benchmarks/test_commands.py`
+package's rules. Nothing is trained here.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from tqdm import trange
 
 from benchmarks.accuracy.expressions import sites_of
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
@@ -24,28 +24,19 @@ from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step, Writing
 
 
-__all__ = ["copied_answers", "given_solutions", "own_solutions", "written"]
-
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 BEFORE_ANSWER = "####"
-_MARK = re.compile("<<.*?>>")
+MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
 
 
 class Solution(NamedTuple):
-    """A text that the model wrote.
+    """A text that the model wrote."""
 
-    Attributes:
-        text: up to the end token.
-        cut: whether there is no end token.
-        statuses: status of the step at each anchor, by the index of the anchor's last character in the text; -1 for
-            the last token of the prompt.
-    """
-
-    text: str
-    cut: bool
-    statuses: dict[int, str]
+    text: str  # up to the end token
+    cut: bool  # whether there is no end token
+    statuses: dict[int, str]  # by the index of the anchor's last character in the text; -1: the end of the prompt
 
 
 @torch.no_grad()
@@ -54,15 +45,11 @@ def written(model: Any, tokenizer: Any, prompts: Sequence[str], longest: int, ba
     rows = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     found: dict[int, Solution] = {}
-    begin = said = time.perf_counter()
     with eval_mode(model):
-        for start in range(0, len(order), batch_size):
+        for start in trange(0, len(order), batch_size, mininterval=30):
             chosen = order[start : start + batch_size]
             made = _batch(model, tokenizer, [rows[index] for index in chosen], longest)
             found.update(zip(chosen, made, strict=True))
-            if (now := time.perf_counter()) - said > 30:
-                said, left = now, (now - begin) / len(found) * (len(order) - len(found))
-                print(f"  {len(found):,} of {len(order):,}, about {left / 60:.1f} minutes left", flush=True)
     return [found[index] for index in range(len(rows))]
 
 
@@ -99,7 +86,6 @@ def asked(tokenizer: Any, question: str) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
-# ------------------------------------------------------------------------------------------ measurements
 def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes after each annotated `=` of the human solutions."""
     sites = [site for index, row in enumerate(held) for site in sites_of(index, row["answer"])]
@@ -132,14 +118,15 @@ def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batc
 
 def copied_answers(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes for the final answer of the human solutions."""
-    texts = [_MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
+    texts = [MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
     prompts = [asked(tokenizer, row["question"]) + text for row, text in zip(held, texts, strict=True)]
     made = written(model, tokenizer, prompts, NUMBER_TOKENS, batch_size)
-    wrong = []
-    for row, text, solution in zip(held, texts, made, strict=True):
-        wanted = final_answer(row["answer"])
-        if first_number(solution.text) != wanted:
-            wrong.append({"text": text[-80:], "answer": str(wanted), "written": solution.text})
+    answers = [final_answer(row["answer"]) for row in held]
+    wrong = [
+        {"text": text[-80:], "answer": str(wanted), "written": solution.text}
+        for wanted, text, solution in zip(answers, texts, made, strict=True)
+        if first_number(solution.text) != wanted
+    ]
     right = len(held) - len(wrong)
     found = {"n": len(held), "right": right / max(len(held), 1), "right_interval": interval(right, len(held))}
     return found | {"examples": {"wrong": wrong[:SHOWN]}}

@@ -1,69 +1,63 @@
 """Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained with it.
 
 In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
-calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
-layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
-lines (`#### 20` after `= 20 miles`); after the last layer no token attends to it.
-First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
-comma after it. What is before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
-costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and after the
-point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
-and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
-on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
-end after the layer that is read. A LoRA that was trained with a calculator stays as it is: after the joint training
-the writing learns the states that it left.
-Try it: `pytest tests/benchmarks/test_commands.py`
+calculator with anchors at every `=`, which reads where it did and writes at another layer: what is written at an early
+one stays in the states that all later tokens attend to, and keeps the model from copying a result into the next lines.
+First the writing is trained on solutions up to one result, with a point or comma after it. What is before its `=` is
+read once, by the base alone (`trainer.two_stage`). After the result and the point the target is what the base would
+write if it were no digit: what people wrote there would be learned by heart, and written elsewhere. The rows exchange
+their results, as a LoRA knows those of the solutions that it was trained on. Then the reading is trained on whole
+solutions. A LoRA that was trained with a calculator stays as it is: the writing learns the states that it left.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from peft import get_peft_model
 
-from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS, has_number
+from peft_igc.data.dataset import to_dataset
+from peft_igc.inference.decoding import eval_mode
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
+from peft_igc.text.token_table import TokenTable
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
-from peft_igc.trainer.batches import as_dataset, tokenized
+from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.trainer.progress import Progress
-from peft_igc.trainer.two_stage import training_only
+from peft_igc.trainer.two_stage import Batch, training_only, without_calculator
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.hooks.wrapper import active_config
 
-
-__all__ = ["ROUNDING", "Sites", "at_equals", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what is before it
 READ_AT_ONCE = 16  # whole solutions
 ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
+IMPOSSIBLE = -1e4  # a logit whose probability is zero, and finite, as a divergence multiplies it with that zero
 
 
 def sites_of_rows(
     rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
 ) -> list[dict[str, Any]]:
-    """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
+    """Tokenized rows, of at most `longest` tokens, that end in the result of one `=` and a point or comma, with one
+    entry per operand column, from those of `annotation.gsm8k.convert`.
 
-    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point after an
-    integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one after
-    it, None where the first one is not a digit alone.
-
-    Args:
-        rows: of `annotation.gsm8k.convert`.
-        tokenizer: of the base model.
-        config: of the calculator, with anchors at `=`.
-        longest: tokens; longer ones are left out.
+    `open_ends` has a bool for each of the last tokens: no digit may follow it, or none but zeros if it is True. A zero
+    may follow a decimal, and no digit the point after an integer, as `4.0` went on as 4.05. `number` has the indices
+    of the first token of the result and of the one after it, None where the first one is not a digit alone.
     """
     made: list[dict[str, Any]] = []
     marks = [tokenizer(mark, add_special_tokens=False)["input_ids"][-1] for mark in MARKS]
@@ -124,18 +118,12 @@ def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | 
 
 @dataclass(frozen=True)
 class Sites:
-    """Settings of `train_sites`.
+    """Settings of `train_sites`."""
 
-    Attributes:
-        layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
-            calculator's, the writing begins with new weights. None: the calculator's.
-        sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
-        steps, batch_size: of the training.
-        seed: of the drawing and of the order.
-    """
-
+    # the decoder layer whose output is written, from the end if negative; unless it is the calculator's (None), the
+    # writing begins with new weights
     layer: int | None = None
-    sites: int = 512
+    sites: int = 512  # rows that are drawn, a quarter of them with results below zero, if there are as many
     steps: int = 300
     batch_size: int = 32
     seed: int = 0
@@ -149,21 +137,10 @@ def train_sites(
     settings: Sites,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Trains the writing of a calculator at `=`, alone, and saves it with these anchors.
+    """Trains the writing of a calculator at `=`, alone, and saves it with these anchors in the folder `output`.
 
-    Args:
-        base: folder of the base model.
-        calculator: folder of the calculator, with the adapters that were trained with it, which are not trained.
-        rows: of `annotation.gsm8k.convert`.
-        output: folder of the new one.
-        settings: of the training.
-        device: where it is trained.
-
-    Returns:
-        A record: the number of sites, steps, seconds, and the losses.
-
-    Raises:
-        ValueError: the base has no such layer.
+    The folder `calculator` may have adapters that were trained with it, which are not trained. `rows` are those of
+    `annotation.gsm8k.convert`. The record has the number of sites, steps, seconds, and the losses.
     """
     start = time.perf_counter()
     model, tokenizer = _base(base, device)
@@ -192,8 +169,7 @@ def read_sites(
 ) -> dict[str, Any]:
     """Trains the reading of a calculator, as `train_sites` writes it, on whole solutions, and saves it where it was.
 
-    Returns:
-        A record: steps, seconds, and the losses.
+    The record has steps, seconds, and the losses.
     """
     model, tokenizer = _base(base, device)
     model = load_adapter(model, folder, is_trainable=True)
@@ -204,8 +180,8 @@ def read_sites(
     trainer.add_callback(progress)
     super(IGCTrainer, trainer).train()  # the first stage alone
     model.save_pretrained(str(folder), save_embedding_layers=False)
-    seconds = round(progress.seconds, 1)
-    return {"steps": steps, "batch_size": READ_AT_ONCE, "seconds": seconds, "history": progress.history}
+    record = {"seconds": round(progress.seconds, 1), "history": progress.history}
+    return {"steps": steps, "batch_size": READ_AT_ONCE} | record
 
 
 def at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
@@ -237,13 +213,75 @@ def _trainer(model: Any, tokenizer: Any, made: Any, output: Path, rows: Any, **s
         "learning_rate": 2e-3, "igc_muon_learning_rate": 6e-3, "weight_decay": 0.1, "adam_beta2": 0.98,
         "warmup_steps": 8, "lr_scheduler_type": "cosine", "use_cpu": model.device.type == "cpu", "bf16": False,
         "activation_checkpointing": False, "logging_steps": 10, "max_length": None, "save_strategy": "no",
-        "report_to": "none", "igc_curves": False, "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
+        "report_to": "none", "disable_tqdm": True, "igc_writing": {"steps": 1}, "seed": 0,
     }  # fmt: skip
     args = IGCSFTConfig(str(output), **usual | settings)
-    return OpenEndsTrainer(model, args, train_dataset=as_dataset(made), processing_class=tokenizer, writing_rows=rows)
+    return OpenEndsTrainer(model, args, train_dataset=to_dataset(made), processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:
     """The base model where it is trained, in the dtype that suits, and its tokenizer."""
     model, tokenizer = load_base(base, "bfloat16" if in_bf16(device) else "float32")
     return model.to(device), tokenizer
+
+
+# ------------------------------------------------------------------------------------------ ends of numbers
+def without_digits(logits: torch.Tensor, zeros: torch.Tensor, table: TokenTable) -> torch.Tensor:
+    """The base's log-probabilities [N, V] at each place, given that no digit follows, or none but zeros where `zeros`
+    [N] is True: 7.5 is 7.50. A point alone may end a sentence. From its logits [N, V]."""
+    characters = {token: table.characters(token) for token in range(len(table.vocabulary.tokens))}
+    texts = {token: text for token, text in characters.items() if text[:1] != " " and any(map(str.isdigit, text))}
+    digits, changing = torch.zeros(2, logits.shape[-1], dtype=torch.bool, device=logits.device)
+    digits[list(texts)] = True
+    changing[[token for token, text in texts.items() if text.strip("0.")]] = True
+    forbidden = torch.where(zeros[:, None], changing, digits)  # [N, V]
+    return logits.float().masked_fill(forbidden, IMPOSSIBLE).log_softmax(-1)
+
+
+class Ends(NamedTuple):
+    """Where the numbers of a batch have ended."""
+
+    row: torch.Tensor  # [N] int64, with `place` each token after which no digit may follow that changes the number
+    place: torch.Tensor
+    target: torch.Tensor  # [N, V] log-probabilities of what may follow, in the model's dtype
+
+
+def ends_of(model: Any, batch: Batch) -> Ends | None:
+    """The ends of a batch, with what the base would write there; None if there are none."""
+    found = [
+        (index, length - len(ends) + at, zeros)
+        for index, (row, length) in enumerate(zip(batch.rows, batch.lengths, strict=True))
+        for ends in [row.get("open_ends", ())]
+        for at, zeros in enumerate(ends)
+    ]
+    if not found:
+        return None
+    config = active_config(model)
+    if config is None or config.token_table is None or config.write_again:
+        raise ValueError(
+            "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
+            "which ends a result once. Leave them out of the rows."
+        )
+    inputs = {name: batch.inputs[name] for name in ("input_ids", "attention_mask", "position_ids")}
+    row, place, zeros = torch.tensor(found, device=model.device).T
+    with torch.no_grad(), eval_mode(model), without_calculator(model):
+        logits = model(**inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).logits[row, place]
+    return Ends(row, place, without_digits(logits, zeros.bool(), config.token_table).to(logits.dtype))
+
+
+class OpenEndsTrainer(IGCTrainer):
+    """`IGCTrainer` whose second stage also trains what follows the ends of numbers."""
+
+    def writing_loss(self, batch: Batch, output: Any) -> torch.Tensor:
+        """The mean over all labels [B, T] and ends."""
+        if not hasattr(self, "_ends"):
+            self._ends: dict[int, Ends | None] = {}
+        if id(batch) not in self._ends:  # the same batches in every epoch
+            self._ends[id(batch)] = ends_of(self.model, batch)
+        ends, labels = self._ends[id(batch)], batch.inputs["labels"]
+        if ends is None:
+            return super().writing_loss(batch, output)
+        count = int((labels[:, 1:] != -100).sum())
+        written = output.logits[ends.row, ends.place].float().log_softmax(-1)
+        there = F.kl_div(written, ends.target.float(), reduction="sum", log_target=True)
+        return (output.loss * count + there) / (count + len(ends.row))

@@ -1,21 +1,17 @@
 """A real model that writes its steps: is it right at every `=`, with a LoRA and a calculator, and with a LoRA alone?
 
-In: a base model and GSM8K's training file. Its questions are split by a hash of their text: held-out ones, and as many
-as asked for to train on, beside generated solutions with longer numbers and lines of calculations whose results are
-zero, below zero or fractions, which people's solutions seldom have and the model's own often. Both kinds of adapter
-are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets the rank
-at which it has as many parameters as calculator and LoRA together. The calculator begins with the weights of the
-demonstration, which learned from generated prompts, and then learns to write, after the last layer, and to read at
-the `=` of the solutions (`gsm8k_sites`); the LoRA begins with none. After the joint training the writing alone learns
-for some steps more, because the LoRA has changed the states to which it writes.
+In: a base model and GSM8K's training file. Its questions are split by a hash of their text: held-out ones, and those
+to train on, with generated solutions that have longer numbers, and results that are zero, below zero or fractions.
+Both kinds of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA
+alone has as many parameters as calculator and LoRA together. The calculator begins with the demonstration's weights
+and learns the `=` of solutions first (`gsm8k_sites`); after the joint training the writing learns for some steps more,
+because the LoRA has changed the states to which it writes.
 Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
   annotated one? With the status of the step, and `wrong_though_ok`.
-* `copied`: the human solution up to the final answer, then the model writes greedily: is the first number the answer,
-  which nearly always stands in the line before?
-* `own`: solutions of its own: the calculations in them that are true as written, those with an ok step and all; `=`
-  per solution; final answers that are right.
+* `copied`: the human solution up to the final answer, then the model writes greedily: is the first number the answer?
+* `own`: solutions of its own: calculations that are true, with an ok step and all; final answers that are right.
 
 Truth is told by `benchmarks.common.written_calculations`, which shares nothing with the package's rules.
 
@@ -60,19 +56,12 @@ GENERATED_DIGITS = 10
 BATCH = 64  # texts
 
 
-# ------------------------------------------------------------------------------------------ data
 def split(
     lines: Sequence[str], held_out: int, rows: int, seen: int = 0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows to train on, and held-out rows: by a hash of the question, so that no question is in both.
 
-    Args:
-        lines: JSON objects with `question` and `answer`.
-        held_out, rows: numbers of questions.
-        seen: number of questions that are left out, because their results were read while the training was chosen.
-
-    Raises:
-        ValueError: there are fewer questions.
+    `seen` questions are left out, because their results were read while the training was chosen.
     """
     known = {row["question"].strip(): row for row in map(json.loads, lines)}
     order = sorted(known, key=lambda question: hashlib.sha256(question.encode()).hexdigest())
@@ -106,7 +95,6 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     return record | {"calculator": {"writing": writing, "reading": reading}}
 
 
-# ------------------------------------------------------------------------------------------ training
 def train(kind: str, arguments: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
     """Trains one adapter by the recipe, with this run's paths, seed and rank."""
     data, place = folder / "data", folder / f"{kind}-{seed}"

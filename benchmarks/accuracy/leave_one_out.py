@@ -1,8 +1,7 @@
 """What each rule of the reading is worth: right and wrong on the sets with all rules, and without each one.
 
 A rule that stays must prevent more wrong answers than a higher `confidence` would at as many right ones, on texts of
-authors whom it was not written for. Nothing is generated: what the calculator would write is read in a pass of a few
-layers. The sets are those of `adapter_on_sets`. `--confidence` measures other thresholds than the adapter's own.
+authors whom it was not written for. Nothing is generated. The sets are those of `adapter_on_sets`.
 
     python -m benchmarks.accuracy.leave_one_out --base tiny --adapter tiny --output build/leave_one_out.json
 """
@@ -19,8 +18,8 @@ from unittest import mock
 
 import torch
 
-from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets
-from benchmarks.common.measuring import command, facts, write
+from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets, parser_of
+from benchmarks.common.measuring import facts, write
 from peft_igc.calibration.calibrate import read_results
 from peft_igc.demo.sets import judge
 from peft_igc.inference.loading import load_adapter, load_base
@@ -56,13 +55,9 @@ def measure(model: Any, tokenizer: Any, sets: dict[str, Items]) -> dict[str, Any
 
 def main() -> None:
     """Measures and writes the results."""
-    parser = command(__doc__)
-    parser.add_argument("--base", type=Path, required=True, metavar="DIR")
+    parser = parser_of(__doc__)
     parser.add_argument("--adapter", type=Path, required=True, metavar="DIR")
     parser.add_argument("--confidence", type=float, nargs="+", metavar="P", help="default: the adapter's own")
-    parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
-    parser.add_argument("-n", type=int, default=1000, help="items of a generated set (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of generated texts (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     sets = chosen_sets(arguments)

@@ -10,7 +10,6 @@ value, whatever the text says. The truth of the `others` is the number that the 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.accuracy.gsm8k_measures import SHOWN, asked
+from benchmarks.accuracy.gsm8k_measures import MARK, SHOWN, asked
 from benchmarks.accuracy.gsm8k_sites import at_equals
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import Calculation, agrees, calculations, interval
@@ -30,15 +29,12 @@ from peft_igc.inference.tracing import igc_trace
 from peft_igc.tuner.records import StepRecord
 
 
-_MARK = re.compile("<<.*?>>")
-
-
 def texts_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
     """Prompts and solutions of a file's rows."""
     pairs = [(row.get("prompt", row.get("question")), row.get("solution", row.get("answer"))) for row in rows]
     if missing := [at for at, pair in enumerate(pairs, start=1) if not all(isinstance(one, str) for one in pair)]:
         raise ValueError(f"Line {missing[0]} has no `prompt` and `solution`. Give each line both, as texts.")
-    return [(str(prompt), _MARK.sub("", str(solution))) for prompt, solution in pairs]
+    return [(str(prompt), MARK.sub("", str(solution))) for prompt, solution in pairs]
 
 
 def outcome(one: Calculation, step: StepRecord | None) -> str:

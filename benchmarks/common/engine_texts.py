@@ -33,7 +33,7 @@ def with_equals_signs(folder: Path, tokenizer: Any, adapter: Path = TINY_ADAPTER
 def prompts(tokenizer: Any, count: int, seed: int = 0) -> list[list[int]]:
     """That many prompts of all kinds, in turn."""
     rng = random.Random(seed)
-    kinds = (_request, _silent, _running, _turns, _shared)
+    kinds = (_request, lambda _, at: [SILENT[at % len(SILENT)]], _running, _turns, _shared)
     made = [kinds[index % len(kinds)](rng, index // len(kinds)) for index in range(count)]
     return [tokenizer(one)["input_ids"] if isinstance(one, str) else _chat(tokenizer, one) for one in made]
 
@@ -73,10 +73,6 @@ def _question(rng: random.Random) -> tuple[str, int]:
 def _request(rng: random.Random, index: int) -> list[str]:
     a, b = _numbers(rng)
     return [rng.choice([_question(rng)[0], f"{a} * {b}", f"Calculate ({a} + {b}) * 3.", f"How much is {a} + {b} =?"])]
-
-
-def _silent(rng: random.Random, index: int) -> list[str]:
-    return [SILENT[index % len(SILENT)]]
 
 
 def _running(rng: random.Random, index: int) -> str:

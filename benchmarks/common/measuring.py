@@ -1,8 +1,7 @@
 """What benchmarks of speed share: alternating runs, medians with quartiles, and what a run ran on.
 
-In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
 What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
-those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_commands.py`
+those of neighbours.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from peft_igc.inference.evaluation import versions
 
 
 FEWEST = 3  # rounds, whatever they take
+DATA = Path(__file__).parents[1] / "data"  # texts
 
 
 def command(description: str, output: bool = True) -> argparse.ArgumentParser:
@@ -85,15 +85,11 @@ def alternating(
     repetitions: int,
     most_seconds: float = math.inf,
 ) -> dict[str, dict[str, list[float]]]:
-    """Runs all functions in turn, over and over, after one round that does not count.
+    """Runs all functions in turn, over and over, after one round that does not count; gives the seconds of each
+    repetition by part and function.
 
-    Args:
-        functions: each measures itself and gives seconds by the name of a part of its work.
-        repetitions: rounds that count.
-        most_seconds: of the rounds that count; no further one begins then, once `FEWEST` have counted.
-
-    Returns:
-        By part and function the seconds of each repetition.
+    Each function gives seconds by the name of a part of its work. After `most_seconds` no further round begins, once
+    `FEWEST` have counted.
     """
     found: dict[str, dict[str, list[float]]] = {}
     begin = 0.0
@@ -110,37 +106,17 @@ def alternating(
     return found
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median, quartiles and number of values."""
-    ordered = sorted(values)
-    if len(ordered) < 2:
-        return {"median": ordered[0], "low": ordered[0], "high": ordered[0], "n": len(ordered)}
-    low, median, high = statistics.quantiles(ordered, n=4, method="inclusive")
-    return {"median": median, "low": low, "high": high, "n": len(ordered)}
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Median with its interval of 95%, quartiles and number of values."""
+    ordered, n, below = sorted(values), len(values), 0
+    # So many values are below the median, or above, with a probability of at most 2.5%; no distribution is assumed.
+    while sum(math.comb(n, k) for k in range(below + 1)) <= 0.025 * 2**n:
+        below += 1
+    interval = [ordered[max(below - 1, 0)], ordered[n - max(below, 1)]]
+    low, median, high = statistics.quantiles(ordered, n=4, method="inclusive") if n > 1 else 3 * ordered
+    return {"median": median, "interval": interval, "low": low, "high": high, "n": n}
 
 
-def overhead(values: Sequence[float], others: Sequence[float]) -> dict[str, float]:
+def overhead(values: Sequence[float], others: Sequence[float]) -> dict[str, Any]:
     """By what part `values` are longer than those measured in the same round: median and quartiles of the ratios."""
     return summary([value / other - 1 for value, other in zip(values, others, strict=True)])
-
-
-class Progress:
-    """Lines with the time left, judged by what is done of a number of equal pieces of work.
-
-    Args:
-        pieces: how many there are.
-        every: seconds between lines.
-    """
-
-    def __init__(self, pieces: int, every: float = 20.0) -> None:
-        self.pieces, self.every, self.done = pieces, every, 0
-        self.start = self.last = time.perf_counter()
-
-    def step(self, what: str, weight: int = 1) -> None:
-        """Says that `weight` pieces of `what` are done."""
-        self.done += weight
-        now = time.perf_counter()
-        if now - self.last >= self.every or self.done >= self.pieces:
-            self.last = now
-            left = (now - self.start) / max(self.done, 1) * (self.pieces - self.done)
-            print(f"{what}: {self.done / self.pieces:.0%}, about {left / 60:.1f} minutes left", flush=True)

@@ -1,12 +1,9 @@
 """Models of three shapes, alone and with adapters, on one set of weights.
 
-In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
-its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
-both interfaces, and for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for
-`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with the
-operator that it is told, or nothing at all. Nothing is timed here.
-
-Try it: `pytest tests/benchmarks/test_commands.py`
+In: a shape's name. Out: `Subject`s, all sharing the base's own tensors, so that none of them has its weights better
+placed than another: the base without any PEFT, LoRA with about as many parameters as IGC, IGC in both interfaces, and
+for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for the embedded base,
+`tiny`. The reading of a random adapter is forced: what the text has, with the operator that it is told, or nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.inference import loading
@@ -28,7 +25,6 @@ from peft_igc.tuner.layer import IGCLayer
 
 
 BASE, LORA, INTERFACES = "base", "lora", ("hidden", "tokens")
-METHODS = (BASE, LORA, *(f"igc_{interface}" for interface in INTERFACES))
 SMALL = "igc_tokens_small"
 WIDTH = 512  # of an adapter of the default size
 # What the demonstration shows to suffice for reading with the token interface.
@@ -42,8 +38,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "intermediate_size": 2048,
         "num_hidden_layers": 12,
         "num_attention_heads": 12,
-        "num_key_value_heads": 12,
-        "max_position_embeddings": 8192,
         "tie_word_embeddings": True,
     },
     # the dimensions of Llama-3.1-8B
@@ -54,7 +48,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 32,
         "num_attention_heads": 32,
         "num_key_value_heads": 8,
-        "max_position_embeddings": 8192,
         "tie_word_embeddings": False,
     },
 }
@@ -64,17 +57,11 @@ FORCED = 1000.0  # added to the logit of an operation, or of "no arithmetic"
 
 @dataclass
 class Subject:
-    """One method on one base.
+    """One method on one base."""
 
-    Attributes:
-        method: `BASE`, `LORA`, `SMALL`, or one with an interface.
-        model: in eval mode, without gradients.
-        forced: whether what it reads is forced, as its weights are random.
-    """
-
-    method: str
-    model: Any
-    forced: bool
+    method: str  # `BASE`, `LORA`, `SMALL`, or one with an interface
+    model: Any  # in eval mode, without gradients
+    forced: bool  # whether what it reads is forced, as its weights are random
 
     @property
     def calculators(self) -> list[IGCLayer]:
@@ -117,7 +104,8 @@ def made_base(shape: str, seed: int, device: torch.device) -> tuple[Any, Any]:
         base = base.to(device)
     else:
         torch.manual_seed(seed)
-        config = LlamaConfig(**SHAPES[shape], dtype=torch.bfloat16 if shape == LARGEST else torch.float32)
+        dtype = torch.bfloat16 if shape == LARGEST else torch.float32
+        config = LlamaConfig(**SHAPES[shape], max_position_embeddings=8192, dtype=dtype)
         before = torch.get_default_dtype()
         torch.set_default_dtype(config.dtype)
         try:
@@ -136,13 +124,24 @@ def twin(base: Any) -> Any:
     return copy.deepcopy(base, shared)
 
 
-def subjects(base: Any, tokenizer: Any, seed: int) -> list[Subject]:
-    """All methods on one base."""
+def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
+    """A static KV cache of random keys and values for texts of `length` tokens, with room for some more."""
+    config, weight = model.config, next(model.parameters())
+    shape = (rows, config.num_key_value_heads, length, config.hidden_size // config.num_attention_heads)
+    cache = StaticCache(config=config, max_cache_len=length + room)
+    for layer in range(config.num_hidden_layers):
+        keys, values = (0.1 * torch.randn(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
+        cache.update(keys, values, layer)
+    return cache
+
+
+def subjects(base: Any, tokenizer: Any, seed: int, interfaces: Any = INTERFACES, anchors: Any = None) -> list[Subject]:
+    """All methods on one base, with adapters of some interfaces; `anchors` are assistant headers if None."""
     torch.manual_seed(seed)
     made = [Subject(BASE, base, False)]
-    configs = {f"igc_{interface}": igc_config(tokenizer, base, interface) for interface in INTERFACES}
+    configs = {f"igc_{interface}": igc_config(tokenizer, base, interface, anchors) for interface in interfaces}
     if base.config.hidden_size > WIDTH:
-        configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
+        configs[SMALL] = igc_config(tokenizer, base, "tokens", anchors, DEMO_SIZES)
     made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
     rank = lora_rank(base, made[1].model.num_parameters(only_trainable=True))
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
@@ -158,13 +157,13 @@ class RandomConfig(IGCConfig):
     init_weights = False
 
 
-def igc_config(tokenizer: Any, base: Any, interface: str, sizes: dict[str, int] | None = None) -> IGCConfig:
+def igc_config(tokenizer: Any, base: Any, interface: str, anchors: Any = None, sizes: Any = None) -> IGCConfig:
     """A random adapter, of the default size if none is given; never wider than the base."""
-    header = assistant_header(tokenizer)
+    anchors = [assistant_header(tokenizer)] if anchors is None else anchors
     if sizes is None:
         width = min(WIDTH, base.config.hidden_size)
         sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})
-    return RandomConfig.from_tokenizer(tokenizer, anchors=[header], interface=interface, **sizes)
+    return RandomConfig.from_tokenizer(tokenizer, anchors=anchors, interface=interface, **sizes)
 
 
 def lora_rank(base: Any, parameters: int) -> int:

@@ -26,10 +26,7 @@ BEYOND = 3.0  # by what factor a search for a learning rate goes on
 def trained(recipe: str, changes: Mapping[str, Any], folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     """A model in eval mode, its tokenizer, and the training's seconds, parameters and settings.
 
-    Args:
-        recipe: Name of a file in `recipes/`.
-        changes: Settings that differ. A dictionary is joined with that of the recipe; None leaves a setting out.
-        folder: Of the adapter.
+    Of the settings that differ, `changes`, a dictionary is joined with that of the recipe; None leaves one out.
     """
     given = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text(encoding="utf-8"))
     for name, value in changes.items():

@@ -1,11 +1,8 @@
 """Calculations that a text writes, `30 snakes * 3 = 90`, and whether they are true; told by Python's fractions.
 
 In: a text. Out: for each `=` the exact value of the expression before it and the number after it, as far as both can
-be read. This is a
-reader of its own, with regular expressions: it shares nothing with the rules that the calculator reads by, so that it
-can find them wrong. What it cannot read is counted, not guessed.
-
-Try it: `pytest tests/benchmarks/test_commands.py`
+be read. This is a reader of its own, with regular expressions: it shares nothing with the rules that the calculator
+reads by, so that it can find them wrong. What it cannot read is counted, not guessed.
 """
 
 from __future__ import annotations
@@ -18,8 +15,6 @@ from typing import NamedTuple
 
 from peft_igc.inference import evaluation
 
-
-__all__ = ["Calculation", "agrees", "calculations", "final_answer", "first_number", "interval", "value_of"]
 
 _CURRENCY = "$€£¥₹"
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
@@ -41,23 +36,13 @@ _APPLY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, 
 
 
 class Calculation(NamedTuple):
-    """What is around one `=`.
+    """What is around one `=`."""
 
-    Attributes:
-        place: index of the `=` in the text.
-        left: the expression before it, plain; None if there is none that can be read.
-        value: its exact value; None if it has none.
-        written: the number after it; None if there is none.
-        places: decimal places of that number, two more for a per cent sign.
-        right: the value of the expression that begins with that number, as in `(2+4)*2 = 6*2`; None without one.
-    """
-
-    place: int
-    left: str | None
-    value: Fraction | None
-    written: Fraction | None
-    places: int
-    right: Fraction | None = None
+    place: int  # index of the `=` in the text
+    value: Fraction | None  # of the expression before it; None if there is none that can be read
+    written: Fraction | None  # the number after it; None if there is none
+    places: int  # decimal places of that number, two more for a per cent sign
+    right: Fraction | None = None  # of the expression that begins with that number, as in `(2+4)*2 = 6*2`
 
     @property
     def is_true(self) -> bool | None:
@@ -85,9 +70,8 @@ def calculations(text: str) -> list[Calculation]:
         written, places = _read(_RESULT.match(text, match.end()))
         rest = _BEGINNING.match(_UNIT.sub("", text[match.end() :].partition("\n")[0]))
         right = None if rest is None else value_of(_plain(rest[0]))
-        found.append(
-            Calculation(match.start(), left, None if left is None else value_of(left), written, places, right)
-        )
+        value = None if left is None else value_of(left)
+        found.append(Calculation(match.start(), value, written, places, right))
         begin = match.end()
     return found
 

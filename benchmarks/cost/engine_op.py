@@ -33,8 +33,8 @@ import torch
 from peft import get_peft_model
 
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
-from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, RandomConfig, made_base, missing, twin
-from benchmarks.cost.gpu import CALCULATION, RESULT, SILENT, TOKEN, TOKENS, filled_cache, prompt
+from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, RandomConfig, filled_cache, made_base, missing, twin
+from benchmarks.cost.gpu import CALCULATION, RESULT, SILENT, TOKEN, TOKENS, prompt
 from peft_igc.tuner.adapter import Adapter
 
 

@@ -1,8 +1,7 @@
 """What IGC costs on a GPU: decoding and prefill, compared with the base and a LoRA of equal size.
 
-Models of one shape on one set of weights. A KV cache of random keys and values replaces a text of each length, and
-the adapters have read all of it; so no time goes into prefills of long texts, and every method has the same tensors.
-What is compared takes turns.
+Models of one shape on one set of weights, on the KV cache of a text that the calculator has read, so that every
+method has the same tensors. What is compared takes turns.
 
 Parts:
 
@@ -23,21 +22,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from transformers import StaticCache
 
-from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
-from benchmarks.common.shapes import LARGEST, SHAPES, RandomConfig, lora_rank, made_base, missing, twin
+from benchmarks.common.measuring import alternating, command, facts, overhead, seconds, summary, write
+from benchmarks.common.shapes import BASE, LARGEST, SHAPES, SMALL, made_base, missing, subjects
 from peft_igc import choose_graph
-from peft_igc.numbers.calculator import Result, Status
-from peft_igc.numbers.digits import PAD
-from peft_igc.text.spelling import Row
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.hooks import active_layer
 from peft_igc.tuner.state.cache import states_of
-from peft_igc.tuner.state.text_state import Steps
-from peft_igc.tuner.writing import begun
 
 
-BASE, LORA, IGC = "base", "lora", "igc_tokens"
+IGC = "igc_tokens"
 SILENT, RESULT = STATES = ("silent", "result")
 TOKENS = 16  # decoded in a repetition
 TOKEN = 1406  # the word " and" of the embedded vocabulary
@@ -45,56 +41,10 @@ CALCULATION = " 12 + 5 ="
 ENDS = ("", " and so on =", CALCULATION)  # of a prompt
 
 
-def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
-    """A static KV cache of random keys and values for texts of `length` tokens, with room for some more."""
-    config, weight = model.config, next(model.parameters())
-    shape = (rows, config.num_key_value_heads, length, config.hidden_size // config.num_attention_heads)
-    cache = StaticCache(config=config, max_cache_len=length + room)
-    for layer in range(config.num_hidden_layers):
-        keys, values = (0.1 * torch.randn(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
-        cache.update(keys, values, layer)
-    return cache
-
-
-def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
-    """The states on a cache, with that of the whole text; in the case `result` with a step at its end."""
-    layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
-    adapter = layer.adapter("default")
-    rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
-    with torch.no_grad():
-        model(input_ids=torch.full((rows, 1), TOKEN, device=device), past_key_values=cache)  # makes the state
-    states = states_of(cache, layer.layer_index)
-    state = states.get("default")
-    features = torch.randn(rows, length, adapter.config.reading_dim, dtype=torch.bfloat16, device=device)
-    ids = torch.full((rows, length), TOKEN, device=device)
-    state.write(torch.arange(length, device=device), ids, features)
-    state = state.changed(length=length)
-    if case == RESULT:
-        at = torch.full((rows, 1), length - 1, device=device)
-        zero, digits = torch.zeros_like(at), at.new_full((rows, 1, adapter.config.result_digits), PAD)
-        digits[..., :3] = 7
-        result = Result(digits, zero, torch.full_like(at, int(Status.OK)), zero)
-        steps = Steps(at, torch.ones_like(at), *result)
-        known = () if adapter.style is None else begun((Row(),) * rows, adapter.style, steps, True)
-        state = state.changed(steps=steps, write_from=length - 1, rows=known)
-    states.set("default", state)
-    return states
-
-
 def told_to(states: Any) -> list[torch.Tensor]:
     """The tensors that a graph of the planned pass reads."""
     told = states.plan.told
     return [] if told is None else [told.active, *told.arguments]
-
-
-def made_methods(base: Any, tokenizer: Any) -> dict[str, Any]:
-    """The base, and adapters with random weights on copies of it that share its tensors."""
-    width = min(512, base.config.hidden_size)
-    config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], interface="tokens", reading_dim=width)
-    igc = get_peft_model(twin(base), config)
-    rank = lora_rank(base, igc.num_parameters(only_trainable=True))
-    lora = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-    return {name: one.eval().requires_grad_(False) for name, one in ((BASE, base), (LORA, lora), (IGC, igc))}
 
 
 def shared_copy(cache: Any) -> Any:
@@ -109,21 +59,14 @@ def shared_copy(cache: Any) -> Any:
 
 
 class Decoding:
-    """Decodes `TOKENS` tokens after a text in a cache, again and again.
+    """Decodes `TOKENS` tokens after a text of `length` tokens in a cache, again and again; if `captured`, as a CUDA
+    graph."""
 
-    Args:
-        model: with or without an adapter.
-        cache: of the text.
-        state: `SILENT` or `RESULT`.
-        captured: whether the pass is recorded as a CUDA graph.
-        length: of the text.
-    """
-
-    def __init__(self, model: Any, cache: Any, state: str, captured: bool, length: int) -> None:
+    def __init__(self, model: Any, cache: Any, captured: bool, length: int) -> None:
         self.inner = model.get_base_model() if isinstance(model, PeftModel) else model
         self.cache, self.length = cache, length
         reads = any(hasattr(module, "igc_config") for module in model.modules())
-        self.states = read_all(model, cache, length, state) if reads else None
+        self.states = states_of(cache, active_layer(model)[0].layer_index) if reads else None
         self.text = None if self.states is None else self.states.get("default")
         self.told: list[torch.Tensor] = []  # where the graph reads what continues a result
         keys = cache.layers[0].keys
@@ -221,15 +164,17 @@ def told_of(found: dict[str, list[float]]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def decode_cell(models: dict[str, Any], state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
-    """Milliseconds of a token by method."""
-    base = models[BASE]
-    cuda = base.device.type == "cuda"
-    text = filled_cache(base, length, 4 * TOKENS, rows)
-    made = {name: Decoding(one, shared_copy(text), state, cuda, length) for name, one in models.items()}
+def decode_cell(models: dict[str, Any], state: str, ids: torch.Tensor, rounds: int) -> dict[str, Any]:
+    """Milliseconds of a token after a text [B, T] by method."""
+    (rows, length), cuda = ids.shape, ids.is_cuda
+    text = StaticCache(config=models[BASE].config, max_cache_len=length + 4 * TOKENS)
+    models[IGC](input_ids=ids, past_key_values=text, logits_to_keep=1)
+    made = {name: Decoding(one, shared_copy(text), cuda, length) for name, one in models.items()}
+    status = made[IGC].text.steps.status
+    if bool(status.numel() and (status == Status.OK).all()) != (state == RESULT):
+        raise SystemExit(f"The text of the state {state} is not read as one.")
     for name, model in models.items() if cuda else ():
-        eager = Decoding(model, shared_copy(text), state, False, length)
-        check_logits(made[name].first(), eager.first(), name)
+        check_logits(made[name].first(), Decoding(model, shared_copy(text), False, length).first(), name)
     mode = "graph" if cuda else "eager"
     cell = {"part": "decode", "mode": mode, "state": state, "length": length, "rows": rows}
     return cell | told_of(alternating(made, rounds)["token"])
@@ -259,21 +204,22 @@ def main() -> None:
         raise SystemExit(f"`--shape {arguments.shape}` cannot be measured: {reason}.")
     base, tokenizer = made_base(arguments.shape, 0, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     base.config.max_position_embeddings = 2 * max(arguments.lengths)
-    models = made_methods(base, tokenizer)
+    found = subjects(base, tokenizer, 0, ("tokens",), ["="])
+    models = {one.method: one.model for one in found if one.method != SMALL}
     results: dict[str, Any] = {**facts(), "settings": vars(arguments) | {"output": arguments.output.name}, "cells": []}
     cells: list[Callable[[], dict[str, Any]]] = []
     for length, rows, state in itertools.product(arguments.lengths, arguments.rows, STATES):
-        cells.append(lambda more=(state, length, rows): decode_cell(models, *more, arguments.rounds))
+        ids = prompt(tokenizer, CALCULATION if state == RESULT else "", rows, base.device, length)
+        cells.append(lambda state=state, ids=ids: decode_cell(models, state, ids, arguments.rounds))
     for end, rows in itertools.product(ENDS, arguments.rows):
         ids = prompt(tokenizer, end, rows, base.device, arguments.prompt)
         cells.append(lambda end=end, ids=ids: {"end": end} | prefill_cell(models, ids, arguments.rounds))
-    progress = Progress(len(cells), every=0.0)
     for measure in cells:
         results["cells"].append(measure())
         cell = results["cells"][-1]
         where = {key: value for key, value in cell.items() if key not in ("milliseconds", "overhead")}
         over = {name: f"{100 * found['median']:+.1f}%" for name, found in cell["overhead"].items()}
-        progress.step(f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}")
+        print(f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}", flush=True)
         write(arguments.output, results)
 
 

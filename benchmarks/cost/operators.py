@@ -9,6 +9,7 @@ learned modules: reading, calculating with what was read, and writing.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from transformers import DynamicCache
 
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.inference.loading import tiny_igc
+from peft_igc.tuner.passes import TOGETHER
 
 
 PROMPTS = {
@@ -27,15 +29,14 @@ PROMPTS = {
     "symbols among words": "What is 58 * 36?",
 }
 STEPS = {"token after a result": "What is 58 times 36?", "silent token": "What is the name of it?"}
-FED = "20"  # the tokens of the steps: the begin of the result, or any other text; the last one is counted
+# The tokens of the steps: the begin of the result, or any other text, of which two passes compress all before them.
+FED = {"token after a result": "20", "silent token": "2" * (1 + 2 * (TOGETHER + 1))}
 
 
 class Counted(TorchDispatchMode):
     """Counts the operators that reach the backend."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 1
@@ -51,7 +52,8 @@ def ids_of(tokenizer: Any, question: str) -> torch.Tensor:
 
 @torch.no_grad()
 def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
-    """Operators of a pass over a prompt, or over the last of the tokens `fed` [1, n] after it."""
+    """Operators of a pass over a prompt, or the mean, rounded up, of those of all but the first of the tokens `fed`
+    [1, n] after it."""
     cache = DynamicCache(config=model.config)
     mask = torch.ones_like(ids)
     counted = Counted()
@@ -60,21 +62,23 @@ def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
             model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
         return counted.count
     model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
-    for token in fed.split(1, 1):  # the first one may make what is kept
-        counted = Counted()
+    for at, token in enumerate(fed.split(1, 1)):
+        if at == 1:  # the first one may make what is kept
+            counted.count = 0
         mask = torch.cat([mask, torch.ones_like(token)], 1)
         with counted:
             model(input_ids=token, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
-    return counted.count
+    return math.ceil(counted.count / (fed.shape[1] - 1))
 
 
 def measure() -> dict[str, dict[str, int]]:
     """Counts by what a pass has to do."""
     model, tokenizer = tiny_igc()
-    fed = torch.tensor([[tokenizer(digit, add_special_tokens=False)["input_ids"][-1] for digit in FED]])
+    digits = {d: tokenizer(d, add_special_tokens=False)["input_ids"][-1] for d in "20"}
     found = {}
     for name, question in (PROMPTS | STEPS).items():
-        ids, step = ids_of(tokenizer, question), fed if name in STEPS else None
+        ids = ids_of(tokenizer, question)
+        step = torch.tensor([[digits[d] for d in FED[name]]]) if name in STEPS else None
         operators(model, ids, step)  # tables are made once
         with model.disable_adapter():
             base = operators(model, ids, step)
@@ -85,11 +89,8 @@ def measure() -> dict[str, dict[str, int]]:
 
 def main() -> None:
     """Counts and writes the results."""
-    parser = command(__doc__)
-    arguments = parser.parse_args()
-    results = {**facts(), "operators": measure()}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    write(arguments.output, results)
+    output = command(__doc__).parse_args().output
+    write(output, {**facts(), "operators": measure()})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """What a calculator costs at inference: prefill, first token and decoding, compared with the base and LoRA.
 
-All methods share one set of weights in one process and take turns, round by round (see `measuring`). Two texts: one
-that asks for a calculation, which is read, calculated and written at every following token, and one without one. The
-first is in symbols: rules know what it says, and the network whether it is asked, which a random reading can be made
-to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes:
-`tiny` is the embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading
-is forced; LoRA has as many parameters. A folder is a real model with trained adapters.
+All methods share one set of weights in one process and take turns, round by round (see `measuring`). Texts ask for a
+calculation, or have two numbers, or none. The first is in symbols: rules know what it says, and the network whether it
+is asked, which a random reading can be made to find; in the round that does not count, each text has to be read as its
+kind says. The shapes have adapters of random weights whose reading is forced, and a LoRA with as many parameters. A
+folder is a real model with trained adapters, for which also the host's reading of texts is timed.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
     python -m benchmarks.cost.overhead --shapes .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
@@ -16,6 +15,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,28 +26,27 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from benchmarks.common.measuring import Progress, alternating, command, facts, overhead, seconds, summary, write
+from benchmarks.accuracy.adapter_on_sets import plain_requests
+from benchmarks.common.measuring import alternating, command, facts, overhead, seconds, summary, write
 from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, made_base, missing, subjects, twin
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.mappings.places import StepTexts
 from peft_igc.numbers.calculator import Status
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.call import observing
-from peft_igc.tuner.steps import Step
+from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.steps import Step, decisions_of
 
 
-CALCULATION, PLAIN = "calculation", "plain"
-TEXTS = {CALCULATION: "What is 58 * 36?", PLAIN: "What is the name of it?"}
-OPERATIONS = {CALCULATION: "*", PLAIN: None}
+CALCULATION, NUMBERS, PLAIN = "calculation", "numbers", "plain"
+TEXTS = {CALCULATION: "What is 58 * 36?", NUMBERS: "I have 58 cats and 36 dogs.", PLAIN: "What is the name of it?"}
+READ_LENGTHS = (64, 512, 4096)  # tokens of texts that the host reads
 FILLER = "The house was old and it stood in a green garden near the river. "
 
 
 def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
-    """Ids [rows, length] of a chat that ends in an assistant header; words fill it up in front of the question.
-
-    Raises:
-        ValueError: the question alone is longer.
-    """
+    """Ids [rows, length] of a chat that ends in an assistant header; words fill it up in front of the question."""
     asked, other = prompt_tokens(tokenizer, [TEXTS[kind], FILLER], raw=False)
     opening = next(at for at, (one, two) in enumerate(zip(asked, other, strict=False)) if one != two)
     if length < len(asked):
@@ -76,7 +77,8 @@ def statuses() -> Iterator[list[torch.Tensor]]:
 
 @torch.inference_mode()
 def parts_of(model: Any, ids: torch.Tensor, fed: torch.Tensor) -> dict[str, float]:
-    """Seconds of the prompt's pass, of `generate` for one token, and of decoding the tokens that are fed."""
+    """Seconds of the prompt's pass, of `generate` for one token, and of decoding the tokens that are fed; and those of
+    the processor meanwhile, which other work on the machine changes less."""
     out: list[Any] = []
     one = GenerationConfig(max_new_tokens=1, do_sample=False, pad_token_id=0, eos_token_id=None)
 
@@ -91,16 +93,38 @@ def parts_of(model: Any, ids: torch.Tensor, fed: torch.Tensor) -> dict[str, floa
     def first() -> None:
         model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=one)
 
-    return {name: seconds(run, ids.device) for name, run in
-            (("prefill", prefill), ("decode", decode), ("first token", first))}  # fmt: skip
+    found = {}
+    for name, run in (("prefill", prefill), ("decode", decode), ("first token", first)):
+        begin = time.process_time()
+        found[name] = seconds(run, ids.device)
+        found[f"{name}, CPU"] = time.process_time() - begin
+    return found
+
+
+def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
+    """Milliseconds in which the host reads the text of an anchor, by its number of tokens.
+
+    The texts end in a request of an author, after others. All are read three times, and the fastest counts.
+    """
+    adapter, requests, found = active_layer(model)[0].adapter("default"), plain_requests(), dict[str, Any]()
+    for length in READ_LENGTHS:
+        rng, best = random.Random(length), [(math.inf, math.inf)] * n
+        chats = ["\n".join(rng.choice(requests)["prompt"] for _ in range(1 + length // 8)) for _ in range(n)]
+        rows = [ids[-length:] for ids in prompt_tokens(tokenizer, chats, raw=False)]
+        for at in [*range(n)] * 3:
+            wall, cpu = time.perf_counter(), time.process_time()
+            texts = StepTexts.of_lists(adapter.reader.tokens, [rows[at]], [len(rows[at]) - 1], [0])
+            decisions_of(adapter, None, texts)
+            taken = time.perf_counter() - wall, time.process_time() - cpu
+            best[at] = min(best[at][0], taken[0]), min(best[at][1], taken[1])
+        for name, times in zip(("wall", "CPU"), zip(*best, strict=True), strict=True):
+            p50, p99 = (1e3 * sorted(times)[(n - 1) * part // 100] for part in (50, 99))
+            found.setdefault(str(length), {})[name] = {"p50": p50, "p99": p99}
+    return found
 
 
 def check_read(subject: Subject, kind: str, seen: list[torch.Tensor], rows: int) -> None:
-    """Sees that the timed text is read as its kind says.
-
-    Raises:
-        SystemExit: it is not.
-    """
+    """Sees that the timed text is read as its kind says."""
     ok = [int((steps == int(Status.OK)).sum()) for steps in seen]
     if subject.calculators and (ok[:1] != [rows] if kind == CALCULATION else any(ok)):
         raise SystemExit(f"{subject.method}: the {kind} text has {ok} steps with the status ok in {rows} rows.")
@@ -114,7 +138,7 @@ def cell_of(made: list[Subject], tokenizer: Any, kind: str, batch: int, length: 
     checked: set[str] = set()
 
     def run(subject: Subject) -> dict[str, float]:
-        with subject.told(OPERATIONS[kind]):
+        with subject.told("*" if kind == CALCULATION else None):
             if subject.method in checked:
                 return parts_of(subject.model, ids, fed)
             checked.add(subject.method)
@@ -145,13 +169,14 @@ def measure_shape(shape: str, arguments: argparse.Namespace) -> Iterator[dict[st
         adapters = {one.name: load_adapter(twin(base), one).to(device).eval() for one in arguments.adapters}
         made = [Subject(name, model, False) for name, model in ({BASE: base} | adapters).items()]
     entry: dict[str, Any] = {"parameters": base.num_parameters(), "cells": []}
+    if shape not in SHAPES:
+        entry["host reading"] = {name: host_reading(one, tokenizer, 400) for name, one in adapters.items()}
     cells = list(itertools.product(arguments.batches, arguments.prompts, TEXTS))
-    progress = Progress(len(cells), every=0.0)
     for batch, length, kind in cells:
         if device.type == "cpu" and batch * length > arguments.most_tokens:
             continue
         entry["cells"].append(cell_of(made, tokenizer, kind, batch, length, arguments))
-        progress.step(f"{shape}, {batch} x {length}, {kind}")
+        print(f"{shape}, {batch} x {length}, {kind}", flush=True)
         yield entry
 
 

@@ -1,22 +1,19 @@
 """Whether answers stay right and memory stays flat over 10,000 generations, and over minutes of eight threads.
 
-First phase: lives of caches that grow, are cropped, forked, reordered, reset and abandoned (`soak_lives`). Each answer
-is compared with a fresh generation of the same text, without a cache of the caller's. Second phase: the same lives
-again, in threads that share one model at a time; each answer is compared with that of the first phase.
+First phase: lives of caches (`soak_lives`), each answer compared with a fresh generation of the same text. Second
+phase: the same lives again, in threads that share one model at a time, compared with the answers of the first phase.
 
-Between lives, and between rounds of threads, memory is measured when no cache is in use, after a garbage collection.
-After a warm-up the last sample has as many objects of a kind (`KINDS`) as there were before the run, at most `TENSORS`
-more tensors than the first one, and the median of the last third exceeds that of the first third by at most `HEAP`
-bytes in use and `RESIDENT` bytes of the resident set, which also has free fragments of the allocator. Two answers may
-differ where a fresh pass over the text shows a tie, because the choice then depends on the order of additions. These
-are counted as `ties`, and may be at most `TIES` of the answers. With any other difference, or where memory grows, the
-exit code is 1; the JSON is written all the same.
+Between lives memory is measured when no cache is in use, after a garbage collection. After a warm-up there are no more
+objects of a kind (`KINDS`) than before the run, at most `TENSORS` more tensors than at first, and the median of the
+last third of the samples exceeds that of the first third by at most `HEAP` bytes in use and `RESIDENT` bytes of the
+resident set, which also has free fragments of the allocator. Two answers may differ where a fresh pass over the text
+shows a tie, as the choice then depends on the order of additions: at most `TIES` of them. With another difference, or
+where memory grows, the exit code is 1; the JSON is written all the same.
 
     peft-igc demo --output build/tokens --seed 0
     python -m benchmarks.cost.soak --adapter build/tokens/adapter --output benchmarks/results/soak.json
 
 The other interface, and both without `--adapter`, have random adapters that calculate wherever they read numbers.
-Nothing is timed.
 """
 
 from __future__ import annotations
@@ -24,21 +21,22 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import itertools
 import os
 import random
 import statistics
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import torch
+from tqdm import tqdm, trange
 from transformers.cache_utils import Cache
 
-from benchmarks.common.measuring import Progress, command, facts, write
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
 from peft_igc.tuner.call import Call, Generation
@@ -56,7 +54,6 @@ EXAMPLES = 10  # of wrong answers
 KEPT = 2  # lives of each subject and kind that threads repeat
 
 
-# ------------------------------------------------------------------------------------------ memory
 class _HeapInfo(ctypes.Structure):
     """`struct mallinfo2` of glibc (2.33), `malloc.h`."""
 
@@ -83,25 +80,21 @@ def measured(generations: int) -> dict[str, Any]:
     return {"generations": generations, **sizes, "tensors": tensors, "objects": objects}
 
 
-def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> list[str]:
+def growth(memory: list[dict[str, Any]], before: dict[str, int]) -> Iterator[str]:
     """What has grown in the samples after the warm-up, in sentences; `before` has the number of objects of each kind
     before the run."""
     first, last = memory[0], memory[-1]
-    found = [
-        f"{last['objects'][name] - n} objects `{name}` are alive after {last['generations']} generations although no "
-        "cache is in use: a cache, a thread's stack or a table keeps them."
-        for name, n in before.items()
-        if last["objects"][name] > n
-    ]
+    for name, n in before.items():
+        if last["objects"][name] > n:
+            yield (
+                f"{last['objects'][name] - n} objects `{name}` are alive after {last['generations']} generations "
+                "although no cache is in use: a cache, a thread's stack or a table keeps them."
+            )
     if last["tensors"] > first["tensors"] + TENSORS:
-        found.append(f"{last['tensors'] - first['tensors']} more tensors are alive at the end; {TENSORS} may be.")
+        yield f"{last['tensors'] - first['tensors']} more tensors are alive at the end; {TENSORS} may be."
     for name, most in (("heap", HEAP), ("resident", RESIDENT)):
         if (more := growth_of(memory, name)) > most:
-            found.append(
-                f"`{name}` has grown by {more / 2**20:.1f} MiB from the first third of the samples after the warm-up "
-                f"to the last; {most / 2**20:.0f} MiB may be."
-            )
-    return found
+            yield f"`{name}` has grown by {more / 2**20:.1f} MiB after the warm-up; {most / 2**20:.0f} MiB may be."
 
 
 def growth_of(memory: list[dict[str, Any]], name: str) -> float:
@@ -111,21 +104,13 @@ def growth_of(memory: list[dict[str, Any]], name: str) -> float:
     return statistics.median(sizes[-third:]) - statistics.median(sizes[:third])
 
 
-# ------------------------------------------------------------------------------------------ counts
 class Phase:
-    """What came of a phase's answers, and the memory meanwhile, from before the first answer on.
-
-    Args:
-        warm_up: how many samples of the memory are not judged; never less than a quarter of them.
-
-    Attributes:
-        answers: their number by subject and kind of life.
-        ties: those that differ from the expected one where it is a tie.
-        wrong: those that differ elsewhere, in words.
-    """
+    """What came of a phase's answers, and the memory meanwhile. The first `warm_up` of its samples, and never less
+    than a quarter, are not judged."""
 
     def __init__(self, warm_up: int = 1) -> None:
-        self.answers, self.ties, self.wrong = Counter[str](), 0, list[str]()
+        self.answers = Counter[str]()  # by subject and kind of life
+        self.ties, self.wrong = 0, list[str]()  # those that differ from the expected one: at a tie, and elsewhere
         self.warm_up, self.start, self.lock = warm_up, time.perf_counter(), Lock()
         self.memory = [measured(0)]
 
@@ -149,7 +134,7 @@ class Phase:
     def told(self, name: str, before: dict[str, int]) -> tuple[dict[str, Any], list[str]]:
         """The phase for JSON, and what is wrong, in sentences; `before` has the number of objects before the run."""
         n, judged = self.answers.total(), self.memory[max(self.warm_up, len(self.memory) // 4) :]
-        found = growth(judged, before)
+        found = list(growth(judged, before))
         if self.wrong:
             found.append(
                 f"{len(self.wrong)} of {n} answers are not those to the same text alone. The first: {self.wrong[0]}."
@@ -165,7 +150,7 @@ class Phase:
 
 def fresh(subject: Subject, answer: Answer) -> tuple[int, ...]:
     """The answer to the same text from scratch."""
-    return tuple(soak_lives.generated(subject.model, [list(answer.text)], len(answer.new))[0])
+    return tuple(soak_lives.generated(subject.model, [list(answer.text)], len(answer.text), len(answer.new))[0])
 
 
 def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:
@@ -177,26 +162,24 @@ def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:
     return float(best[0] - best[1]) < CLOSE
 
 
-# ------------------------------------------------------------------------------------------ phases
 def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, dict[Plan, list[Answer]]]:
     """Lives one after the other, each answer compared with a fresh generation; also gives the answers of the first."""
-    phase, known, progress = Phase(), {}, Progress(generations)
-    cells = [(subject, kind) for subject in subjects for kind in subject.lives]
+    phase, known, progress = Phase(), {}, tqdm(total=generations, mininterval=20)
+    cells = [(subject, kind) for subject in subjects for kind in soak_lives.LIVES[subject.cache]]
     every = max(1, generations // SAMPLES)
-    for number in itertools.count():
+    number = 0
+    while phase.answers.total() < generations:
         plan = Plan(*cells[number % len(cells)], f"{seed}-{number // len(cells)}")
         answers = lived(plan)
         for answer in answers:
             phase.add(plan, answer, fresh(plan.subject, answer))
         if number < KEPT * len(cells):
             known[plan] = answers
-        done = phase.answers.total()
-        progress.step("generations", min(len(answers), generations - progress.done))
-        if done >= every * len(phase.memory):
+        number += 1
+        progress.update(len(answers))
+        if phase.answers.total() >= every * len(phase.memory):
             phase.sample()
-        if done >= generations:
-            return phase, known
-    raise AssertionError  # not reached: there is no end to counting
+    return phase, known
 
 
 def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed: int) -> Phase:
@@ -204,15 +187,13 @@ def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed
     models = list({id(plan.subject.model): plan.subject.model for plan in known}.values())
     phase = Phase(warm_up=1 + len(models))  # each thread makes buffers for each model
     rounds = max(3 * len(models), min(SAMPLES, round(seconds / SHORTEST)))
-    progress = Progress(rounds)
     with ThreadPoolExecutor(threads) as pool:  # its threads live on, with whatever is left on their stacks
-        for number in range(rounds):
+        for number in trange(rounds, mininterval=20):
             model = models[number % len(models)]
             lives = [(plan, answers) for plan, answers in known.items() if plan.subject.model is model]
             end = time.perf_counter() + seconds / rounds
             draws = [random.Random(f"{seed}-{number}-{thread}") for thread in range(threads)]
             list(pool.map(lambda draw, lives=lives, end=end: until(end, lives, draw, phase), draws))
-            progress.step("rounds of threads")
             phase.sample()
     return phase
 

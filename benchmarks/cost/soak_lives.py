@@ -1,17 +1,8 @@
 """Lives of KV caches, for the soak test: a cache is filled, gives a few answers in one of several ways, is dropped.
 
-In: a `Plan`: a `Subject` (model and kind of cache), a kind of life, a seed. Out: `Answer`s, each with the text that it
-follows, so that it can be compared with a fresh generation of the same text. Equal plans give equal lives. The lives:
-
-* `growing`: each turn of a chat goes on with the cache of the turns before;
-* `cropped`: the cache is cropped to a place in a question, also within a number, from which another one goes on;
-* `copied`, `deep_copied`: forks of a prefix by `copy.copy` of its cache layers or by `copy.deepcopy`, whose
-  questions arrive in turn, a token at a time;
-* `reordered`: rows of different lengths that are reordered, repeated and selected;
-* `reset`: one cache for several texts in succession;
-* `abandoned`: passes and generations that end in the middle, with caches that nobody uses again; then one answer.
-
-Nothing is compared or counted here; `soak` does that. Try it: `pytest tests/benchmarks/test_commands.py`
+In: a `Plan`: a `Subject` (model and kind of cache), a kind of life, which is a method of `_Life`, and a seed. Out:
+`Answer`s, each with the text that it follows, so that it can be compared with a fresh generation of the same text.
+Equal plans give equal lives. Nothing is compared or counted here; `soak` does that.
 
 Shapes: B rows, T tokens of a batch.
 """
@@ -20,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +27,9 @@ DYNAMIC, STATIC = CACHES = ("dynamic", "static")
 WINDOW = 24  # tokens: about a turn and a half
 ROOM = 192  # tokens of a static cache
 NEW = 5  # most tokens of an answer
+# The kinds of lives of each cache. A static one is not cropped, and its copies need their own memory.
+LIVES = {DYNAMIC: ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")}
+LIVES[STATIC] = tuple(kind for kind in LIVES[DYNAMIC] if kind not in ("cropped", "copied"))
 FILLER = "The house was old and it stood in a green garden near the river.".split()
 REQUESTS = (
     "What is {a} {word} {b}?",
@@ -55,39 +50,20 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model with an adapter, and the kind of cache that it is used with.
+    """A model with an adapter, and the kind of cache that it is used with."""
 
-    Attributes:
-        name: for messages.
-        model: in eval mode, without gradients. Subjects that differ by their cache share it.
-        cache: of `CACHES`.
-        tokenizer: the embedded one.
-    """
-
-    name: str
-    model: Any
-    cache: str
-    tokenizer: Any
-
-    @property
-    def lives(self) -> tuple[str, ...]:
-        """The kinds of lives that its cache can have. A static cache is not cropped, and its copies need their own
-        memory."""
-        return STATIC_LIVES if self.cache == STATIC else LIVES
+    name: str  # for messages
+    model: Any  # in eval mode, without gradients; subjects that differ by their cache share it
+    cache: str  # of `CACHES`
+    tokenizer: Any  # the embedded one
 
 
 class Plan(NamedTuple):
-    """One life.
+    """One life."""
 
-    Attributes:
-        subject: whose cache it is.
-        kind: of `Subject.lives`.
-        seed: of the texts, and of what happens to the cache.
-    """
-
-    subject: Subject
-    kind: str
-    seed: str
+    subject: Subject  # whose cache it is
+    kind: str  # of `LIVES`
+    seed: str  # of the texts, and of what happens to the cache
 
 
 class Abandoned(BaseException):
@@ -100,8 +76,7 @@ def subjects(seed: int, adapter: Path | None = None) -> list[Subject]:
     found = []
     for kind, one in (("llama", base), ("window", windowed(base))):
         torch.manual_seed(seed)
-        configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
-        models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
+        models = {name: get_peft_model(twin(one), igc_config(tokenizer, one, name)) for name in INTERFACES}
         if adapter is not None:
             trained = PeftModel.from_pretrained(twin(one), str(adapter))
             models[trained.peft_config["default"].interface] = trained
@@ -135,20 +110,20 @@ class _Life:
 
     def __init__(self, subject: Subject, draw: random.Random) -> None:
         self.subject, self.draw = subject, draw
+        self.start, self.end = subject.tokenizer.bos_token_id, subject.tokenizer.eos_token_id
         self.answers: list[Answer] = []
 
-    # ------------------------------------------------------------------------------------------ kinds
     def growing(self) -> None:
-        """Two to four turns, each after the answer to the one before."""
-        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id]
+        """Two to four turns of a chat, each after the answer to the one before."""
+        cache, text = self._cache(), [self.start]
         for _ in range(self.draw.randint(2, 4)):
             text = text + self._turn()
             new = self._ask(cache, [text])[0]
-            text = [*text, *new, self.subject.tokenizer.eos_token_id]
+            text = [*text, *new, self.end]
 
     def cropped(self) -> None:
-        """Three questions, each cropped away up to a place in it, from which another one goes on."""
-        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id]
+        """Three questions, each cropped away up to a place in it, also in a number, from which another one goes on."""
+        cache, text = self._cache(), [self.start]
         cache.activate_past_recording()  # without it a window cannot be cropped (transformers 5.23)
         for _ in range(3):
             asked = self._completed(text)
@@ -166,7 +141,7 @@ class _Life:
 
     def reordered(self) -> None:
         """Two or three rows, padded on the left, whose places change shortly before their ends."""
-        rows = [[self.subject.tokenizer.bos_token_id, *self._turn()] for _ in range(self.draw.randint(2, 3))]
+        rows = [[self.start, *self._turn()] for _ in range(self.draw.randint(2, 3))]
         cache, width = self._cache(), max(map(len, rows))
         self._feed(cache, rows, width, 0, width - self.draw.randint(1, 4))
         order = [self.draw.randrange(len(rows)) for _ in rows]
@@ -184,19 +159,18 @@ class _Life:
         """Three texts, one after the other."""
         cache = self._cache()
         for _ in range(3):
-            self._ask(cache, [[self.subject.tokenizer.bos_token_id, *self._turn()]])
+            self._ask(cache, [[self.start, *self._turn()]])
             cache.reset()
 
     def abandoned(self) -> None:
         """A text that is not answered, in one of four ways, and then again with a new cache."""
-        text = [self.subject.tokenizer.bos_token_id, *self._turn()]
-        cache = self._cache()
+        cache, text = self._cache(), [self.start, *self._turn()]
         how = self.draw.choice(("half", "cycle", "pass", "generation"))
         try:
             if how == "pass":
                 _interrupt(cache, self.draw.randrange(len(cache.layers)), self.draw.randrange(NEW))
             if how in ("pass", "generation"):
-                self._generate(cache, [text], len(text), stop=how == "generation")
+                self._generate(cache, [text], len(text), [_abandon] if how == "generation" else [])
             else:
                 self._feed(cache, [text], len(text), 0, self.draw.randint(1, len(text)))
         except Abandoned:
@@ -205,10 +179,9 @@ class _Life:
             cache.itself = cache  # only the garbage collector frees it
         self._ask(self._cache(), [text])
 
-    # ------------------------------------------------------------------------------------------ parts
     def _fork(self, copied: Any) -> None:
         """Two or three forks, whose questions arrive in turn, a token at a time, and the prefix itself after them."""
-        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id, *self._turn()]
+        cache, text = self._cache(), [self.start, *self._turn()]
         text = text[: self.draw.randint(1, len(text))]
         self._feed(cache, [text], len(text), 0, len(text))
         forks = [(copied(cache), self._completed(text)) for _ in range(self.draw.randint(1, 2))]
@@ -260,36 +233,16 @@ class _Life:
         self.answers += [Answer(tuple(row), tuple(ids)) for row, ids in zip(rows, new, strict=True)]
         return new
 
-    def _generate(self, cache: Any, rows: list[list[int]], width: int, stop: bool = False) -> list[list[int]]:
-        """Ids that are generated after rows, of which the cache may hold the beginning; `stop` abandons them."""
-        criteria = StoppingCriteriaList([_abandon] if stop else [])
-        return generated(
-            self.subject.model,
-            rows,
-            self.draw.randint(2, NEW),
-            width,
-            past_key_values=cache,
-            stopping_criteria=criteria,
-        )
+    def _generate(self, cache: Any, rows: list[list[int]], width: int, criteria: Sequence[Any] = ()) -> Any:
+        """Ids that are generated after rows, of which the cache may hold the beginning."""
+        options = {"past_key_values": cache, "stopping_criteria": StoppingCriteriaList(criteria)}
+        return generated(self.subject.model, rows, width, self.draw.randint(2, NEW), **options)
 
 
-LIVES = ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")
-STATIC_LIVES = ("growing", "deep_copied", "reordered", "reset", "abandoned")
-
-
-def generated(
-    model: Any, rows: list[list[int]], new: int, width: int | None = None, **options: Any
-) -> list[list[int]]:
-    """The ids of greedy generation after each of some rows.
-
-    Args:
-        model: the model.
-        rows: ids of the prompts.
-        new: number of tokens.
-        width: of the batch, padded on the left; the longest row's if None.
-        options: for `generate`.
-    """
-    ids, mask = padded(rows, width or max(map(len, rows)))
+def generated(model: Any, rows: list[list[int]], width: int, new: int, **options: Any) -> list[list[int]]:
+    """The ids of `new` tokens after each of some rows, which are padded on the left to `width`; `options` are those of
+    `generate`."""
+    ids, mask = padded(rows, width)
     made = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new, do_sample=False, **options)
     return made[:, ids.shape[1] :].tolist()
 

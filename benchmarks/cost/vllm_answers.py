@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from benchmarks.common.engine_texts import answers, prompts, with_equals_signs
-from benchmarks.common.measuring import Progress, command, facts, write
+from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.vllm_engines import ask, engine, log_probabilities, metric
 from peft_igc.inference.loading import find_base, load_adapter, load_base
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
@@ -70,11 +71,7 @@ def expected_answers(model: Any, texts: list[list[int]], path: Path) -> list[lis
         kept = json.loads(path.read_text())
         if kept["texts"] == texts:
             return list(kept["answers"])
-    progress = Progress(len(texts))
-    found = []
-    for ids in texts:
-        found += answers(model, [ids], TOKENS)
-        progress.step("generate")
+    found = [answers(model, [ids], TOKENS)[0] for ids in tqdm(texts, mininterval=20)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"texts": texts, "answers": found}))
     return found

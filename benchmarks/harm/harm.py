@@ -7,8 +7,7 @@ with an anchor at its end. The base's own greedy continuation of 24 tokens is sc
 * bit_identical: prompts in whose passes no logit differs from the base model's by a single bit;
 * texts_changed: prompts that get another greedy answer.
 
-Every batch also has arithmetic, so that the calculator writes in the same passes. An adapter that does not calculate
-there is refused, as it would do no harm because it does nothing.
+Every batch also has arithmetic, so that the calculator writes in the same passes; an adapter has to calculate there.
 
     python -m benchmarks.harm.harm --adapter tiny --output benchmarks/results/harm.json
 """
@@ -25,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.measuring import DATA, command, facts, write
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.inference.decoding import greedy, left_padded, padding_token, prompt_tokens
 from peft_igc.inference.loading import load_adapter, load_base
@@ -39,9 +38,7 @@ SCORED = 24  # tokens of a continuation
 ROWS, BESIDE = 48, 16  # of a batch: prompts, and arithmetic
 CALCULATED = 0.9  # least share of the arithmetic at which the calculator has to be ok
 PROMPT_WORDS, STRIDE = 20, 11
-WORDS: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent / "data" / "harm_texts.json").read_text(encoding="utf-8")
-)
+WORDS: dict[str, Any] = json.loads((DATA / "harm_texts.json").read_text(encoding="utf-8"))
 
 
 def texts(n: int, seed: int = 0) -> dict[str, list[str]]:
@@ -92,11 +89,7 @@ def _about_arithmetic(rng: random.Random) -> str:
 
 @torch.no_grad()
 def measure(model: Any, tokenizer: Any, items: list[str], prompts: list[str]) -> dict[str, Any]:
-    """Counts of one kind of texts, in batches shared with arithmetic.
-
-    Raises:
-        SystemExit: the adapter does not calculate in the same batches.
-    """
+    """Counts of one kind of texts, in batches shared with arithmetic."""
     asked, others = (prompt_tokens(tokenizer, some, raw=False) for some in (items, prompts))
     counts, examples = Counter[str](), []
     for start in range(0, len(items), ROWS):

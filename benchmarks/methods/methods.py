@@ -3,10 +3,9 @@
 Methods: the base model; a LoRA with as many parameters as IGC; tool use (a LoRA that writes a call, Python calculates,
 the model goes on in the same KV cache; in `tool_spliced` the reply is the answer itself); IGC with both interfaces.
 All train by a recipe on the same 10,000 rows for equally many steps; all but IGC take the best of three or more
-learning rates on validation items. Tested are cells of operation, length and phrasing (`items`), by greedy generation
-of whole answers (`tool_use`), question by question with the methods in turn, so that other work of the machine meets
-all of them. The paper's rows of other models are quoted in the results. No tested calculation is trained, but for
-one-digit ones.
+learning rates on validation items. Tested are cells of operation, length and phrasing: BIG-bench's form, which
+training rows have, or phrasings that none of them has. Whole answers are generated (`tool_use`), by all methods in
+turn. The paper's rows of other models are quoted. No tested calculation is trained, but for one-digit ones.
 
     python -m benchmarks.methods.methods --output benchmarks/results/methods.json
 """
@@ -14,28 +13,42 @@ one-digit ones.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common.measuring import Progress, command, facts, summary, write
+from tqdm import tqdm
+
+from benchmarks.common.measuring import command, facts, summary, write
 from benchmarks.common.shapes import lora_rank
 from benchmarks.common.trainings import ONE_STAGE, best_rate, trained
-from benchmarks.methods.items import LONGER, TRAINED, cells
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Answer, Tool, answered
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_test_set
+from peft_igc.data.bigbench import (
+    OPERATION_NAMES,
+    bigbench_items,
+    bigbench_size,
+    bigbench_test_set,
+    draw_operands,
+    item_of,
+)
 from peft_igc.data.files import write_rows
-from peft_igc.data.mixture import TOKENS_MIXTURE
-from peft_igc.data.wording.wording import TRAINING
+from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
+from peft_igc.data.wording.phrases import BIGBENCH
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.loading import tiny_base
 from peft_igc.text import Limits
 
 
+TRAINED = range(1, 6)  # digits
+LONGER = range(6, 13)
+_ATTEMPTS = 50  # per item, before a cell counts as exhausted: there are 23 exact divisions of one digit
 TEST_SEED, VALIDATION_SEED = 0, 1
 RATES = [5e-4, 1e-3, 3e-3]  # of a LoRA, where a search begins
 WARM = 0.14  # part of the steps in which the learning rate rises, as in the demonstrations
@@ -52,6 +65,32 @@ QUOTED = {
 }
 # What both interfaces can do; a division with a remainder has a value in one of them only.
 LIMITS, MIXTURE = Limits(5, 10, 2, decimals=False), replace(TOKENS_MIXTURE, inexact=0.0)
+
+
+def cells(per_cell: int, seed: int, lengths: Iterable[int] = (*TRAINED, *LONGER)) -> dict[str, list[dict[str, Any]]]:
+    """All cells by name, with `per_cell` distinct items each, or as many as there are."""
+    made: dict[str, list[dict[str, Any]]] = {}
+    for digits, (operator, name) in itertools.product(lengths, OPERATION_NAMES.items()):
+        group = f"{digits}_digit_{name}"
+        for phrasing in ("seen", "held out"):
+            found = _drawn(operator, digits, per_cell, phrasing, seed)
+            made[f"{phrasing.replace(' ', '_')}/{group}"] = found
+        if digits in TRAINED:  # the task's own items
+            made[f"seen/{group}"] = bigbench_items(group, min(per_cell, bigbench_size(group)), seed)
+    return {cell: [item | {"group": cell} for item in items] for cell, items in made.items()}
+
+
+def _drawn(operator: str, digits: int, n: int, phrasing: str, seed: int) -> list[dict[str, Any]]:
+    """Up to `n` items with different prompts."""
+    rng, found = random.Random(f"{phrasing}/{operator}/{digits}/{seed}"), dict[str, dict[str, Any]]()
+    for _ in range(_ATTEMPTS * n):
+        a, b = map(str, draw_operands(operator, digits, rng))
+        seen = phrasing == "seen"
+        prompt = BIGBENCH[operator].format(a=a, b=b) if seen else HELD_OUT.request(operator, a, b, rng, Mixture()).text
+        found.setdefault(prompt, item_of(prompt, "", (a, operator, b)))
+        if len(found) == n:
+            break
+    return list(found.values())
 
 
 class Kind(NamedTuple):
@@ -86,12 +125,7 @@ class Method(NamedTuple):
 
 
 class Comparison:
-    """One run of the command: the questions, the rows, and the methods as they become ready.
-
-    Args:
-        arguments: of the command.
-        folder: of rows and adapters.
-    """
+    """One run of the command: the questions, the rows, and the methods as they become ready."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.arguments, self.folder = arguments, folder
@@ -141,15 +175,15 @@ class Comparison:
 
     def measure(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What all methods answer, and the seconds of answers to questions of trained lengths."""
-        rng, progress = random.Random("timed"), Progress(sum(map(len, self.tested.values())))
+        rng = random.Random("timed")
         given: dict[str, dict[str, list[Answer]]] = {name: {cell: [] for cell in self.tested} for name in self.ready}
-        for cell, items in self.tested.items():
-            for item in items:
-                for name in rng.sample(list(self.ready), len(self.ready)):
-                    given[name][cell].append(self.ready[name].ask(item["prompt"]))
-                progress.step("questions")
+        for cell, item in tqdm(
+            [(cell, item) for cell, items in self.tested.items() for item in items], mininterval=20
+        ):
+            for name in rng.sample(list(self.ready), len(self.ready)):
+                given[name][cell].append(self.ready[name].ask(item["prompt"]))
         runs = {name: counted(answers, self.tested) for name, answers in given.items()}
-        timed = [cell for cell in self.tested if is_in(cell, lengths=TRAINED)]
+        timed = [cell for cell in self.tested if re.search(GROUPS["all"], cell)]
         timing = {
             name: {"seconds": summary([one.seconds for cell in timed for one in answers[cell]])}
             for name, answers in given.items()
@@ -175,24 +209,18 @@ def counted(answers: Mapping[str, Sequence[Answer]], tested: Mapping[str, Sequen
             if not hit
         ]
     totals = {
-        key: total([one for cell, one in found.items() if is_in(cell, **wanted)]) for key, wanted in GROUPS.items()
+        key: total([one for cell, one in found.items() if re.search(cells, cell)]) for key, cells in GROUPS.items()
     }
     print(totals["all"], flush=True)
     return {"measured": {"cells": found, "mistakes": mistakes[:KEPT]}, "totals": totals}
 
 
-def is_in(cell: str, phrasing: str = "", lengths: range = TRAINED, operation: str = "") -> bool:
-    """Whether a cell is of this phrasing, these lengths and this operation."""
-    digits = int(cell.partition("/")[2].partition("_")[0])
-    return cell.startswith(phrasing) and digits in lengths and cell.endswith(operation)
-
-
 # Groups of cells; of trained lengths and of both phrasings, unless the name says otherwise.
-GROUPS: dict[str, dict[str, Any]] = {
-    "all": {},
-    **{name: {"operation": name} for name in OPERATION_NAMES.values()},
-    **{phrasing: {"phrasing": phrasing} for phrasing in ("seen", "held_out")},
-    "longer": {"lengths": LONGER},
+GROUPS = {
+    "all": "/[1-5]_",
+    **{name: f"/[1-5]_.*{name}" for name in OPERATION_NAMES.values()},
+    **{phrasing: f"{phrasing}/[1-5]_" for phrasing in ("seen", "held_out")},
+    "longer": "/([6-9]|1[0-2])_",
 }
 
 

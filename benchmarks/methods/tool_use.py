@@ -4,11 +4,10 @@
     |_______________||_______||______|
       the model       the tool  the model
 
-`answered` generates up to `=`, feeds the tool's reply into the same KV cache, and goes on. The call's text is short,
-one token of the embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still:
-the reply is part of the answer and is not written again. The tool runs in-process, on Python's integers, and says `?`
-where there is no result. Nothing is corrected: a call that cannot be read gets `?`, too, and is counted. As in the
-Toolformer's training, the loss is on the replies, too. Try it: `pytest tests/benchmarks/test_commands.py`.
+`answered` generates up to `=`, feeds the tool's reply into the same KV cache, and goes on. The name of the call is one
+token of the embedded base, so that this baseline is as fast as it can be; in `SPLICED` the reply is part of the answer
+and is not written again. The tool says `?` where there is no result, and to a call that cannot be read. As in the
+Toolformer's training, the loss is on the replies, too.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from typing import Any
 import torch
 from transformers import DynamicCache, StoppingCriteriaList
 
+from peft_igc.data.columns import label
 from peft_igc.inference.decoding import end_tokens, greedy
 from peft_igc.inference.evaluation import decode_answer
-from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text import Limits
 
 
 LONGEST = 96  # tokens of an answer, calls and replies included
@@ -45,7 +45,7 @@ class Tool:
         if not _CALL.search(text):
             return ""
         found = _READABLE.search(text)
-        result = None if found is None else evaluate_exactly(found[2], found[1], found[3])
+        result = None if found is None else label(found[2], (found[1], found[3]), Limits())
         return (result if isinstance(result, str) else "?") + self.close
 
     def used_in(self, row: Row) -> Row:

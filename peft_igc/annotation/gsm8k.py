@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number
+from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label
 from ..data.exact_values import NotAnExpression, items_of, label_expression
 from ..mappings.decisions import said_at
-from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..numbers.calculator import NO_ARITHMETIC
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.grammar import evaluate
 from ..text.literals import integers
@@ -210,7 +210,7 @@ def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark
     stated = _plain(match[1])
     two = _TWO_INTEGERS.fullmatch(expression)
     calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
-    rounded = None if calculation is None else evaluate_exactly(*calculation, config.division)
+    rounded = None if calculation is None else label(calculation[0], calculation[1:], Limits.of(config))
     follows = _RESULT.match(after)
     result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
     fault = None

@@ -118,7 +118,7 @@ def annotate(
     tokenizer: Any,
     settings: Settings | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool = False,
 ) -> Annotated:
     """Annotates rows with the calculations whose results lower the loss of a language model.
 
@@ -128,7 +128,7 @@ def annotate(
         model: A causal LM without an active calculator.
         tokenizer: Its tokenizer, with a chat template if there are messages.
         settings: None: the defaults of `Settings`.
-        progress: Called with the number of rows done and the number of all rows.
+        progress: Show a bar of the rows done on stderr.
 
     Raises:
         ValueError: A row has another form, or has operand columns; or the tokenizer has no chat template.
@@ -145,11 +145,9 @@ def annotate(
         raise ValueError("The tokenizer has no chat template, but rows hold messages. Set `tokenizer.chat_template`.")
     report, found = Report(rows=len(given)), list[Calculation | None]()
     with eval_mode(model):
-        for start in range(0, len(parts), size):
-            batch = parts[start : start + size]
+        for chosen in batches_of([[]] * len(parts), size, progress):  # of equal lengths, so in their order
+            batch = [parts[at] for at in chosen]
             found += _choose(batch, lambda tried: answer_losses(model, tokenizer, tried, size), settings, report)
-            if progress is not None:
-                progress(len(found), len(parts))
     for row, one in zip(given, found, strict=True):
         values = (None, None, None) if one is None else (one.operator, [one.a, one.b], one.result)
         row |= dict(zip(COLUMNS, values, strict=True))

@@ -293,18 +293,17 @@ def _steps(
             yield chosen, read.args[0]
 
 
-def _last(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices [B] of the rows, and of the latest anchor in each."""
+def _last(step: Step, x: torch.Tensor) -> torch.Tensor:
+    """[B, ...] of x [B, A, ...] at the latest anchor of each row."""
     at = step.anchors.argmax(1)
-    return torch.arange(len(at), device=at.device), at
+    return x[torch.arange(len(at), device=at.device), at]
 
 
 def _results(step: Step) -> list[str | None]:
     """The result at the last anchor of each row; None where the status is not ok."""
-    at = _last(step)
-    speaks = step.result.status[at] == int(Status.OK)  # [B]
-    numbers = (x[at][speaks] for x in (step.result.digits, step.result.sign, step.result.scale))
-    found = iter(canonical(*numbers))
+    digits, sign, status, scale = (_last(step, x) for x in step.result)
+    speaks = status == int(Status.OK)  # [B]
+    found = iter(canonical(digits[speaks], sign[speaks], scale[speaks]))
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
@@ -319,15 +318,15 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
-            asked, sure = (x[_last(step)].tolist() for x in reading.chances()[:2])
-            found.append([_certainty(*one) for one in zip(decisions, asked, sure, strict=True)])
+            asked, sure = (_last(step, x).tolist() for x in reading.chances()[:2])
+            found.append(
+                [
+                    0.0
+                    if one is None
+                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled)
+                    for one, *chances in zip(decisions, asked, sure, strict=True)
+                ]
+            )
         else:
-            found.append(reading.choose().probability[_last(step)].tolist())
+            found.append(_last(step, reading.choose().probability).tolist())
     return list(zip(*found, strict=True))
-
-
-def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
-    """The probability that `confidence` is compared with in a decision."""
-    if decision is None:
-        return 0.0
-    return certainty(asked, sure, stated=decision.stated or decision.said.ruled, ruled=decision.said.ruled)

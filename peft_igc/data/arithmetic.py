@@ -77,6 +77,8 @@ class ArithmeticRows:
             completion with a leading space).
         wording: Draws the texts: `wording.FEW` or `wording.TRAINING`.
         distinct: Skip rows whose prompt has occurred before. The stream then stores eight bytes per row.
+        avoid: Skip rows whose prompt contains this text, such as the `A:` that begins the answers of a completion
+            model, where a calculator would be asked twice. An empty text skips none.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -93,6 +95,7 @@ class ArithmeticRows:
     conversational: bool = True
     wording: Wording = FEW
     distinct: bool = False
+    avoid: str = ""
 
     def __post_init__(self, num_digits: int, exclude: Iterable[Mapping[str, Any]]) -> None:
         may_have_long_results = self.limits is not None
@@ -143,6 +146,8 @@ class ArithmeticRows:
         rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
         while repeats < _REPEATS:
             row = self._row(rng)
+            if self.avoid and self.avoid in repr(row["prompt"]):
+                continue
             if self.distinct:
                 key = hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()
                 repeats = repeats + 1 if key in seen else 0

@@ -16,7 +16,8 @@ import random
 import re
 from typing import Any
 
-from ..numbers.calculator import evaluate_exactly
+from ..text.values import Limits
+from .columns import label
 from .wording.phrases import BIGBENCH, OPERATOR_WORDS
 
 
@@ -112,7 +113,7 @@ def random_divisor(number: int, rng: random.Random) -> int:
 def item_of(prompt: str, group: str, question: tuple[str, str, str]) -> dict[str, Any]:
     """An item with its operand columns and its target."""
     a, operator, b = question
-    result = evaluate_exactly(operator, a, b)
+    result = label(operator, (a, b), Limits())
     assert isinstance(result, str), question
     columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
     return {"prompt": prompt, "target": result, "group": group, **columns}

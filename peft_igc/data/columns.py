@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..numbers.calculator import NO_ARITHMETIC, Status, evaluate_exactly
-from ..numbers.digits import PAD, classes, parse_number
+from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.digits import PAD, classes
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
@@ -32,6 +32,7 @@ ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, 
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]+")  # not \d: it would match digits of other scripts
 REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
@@ -39,7 +40,7 @@ class WrongType(TypeError, ValueError):
     """A value of an operand column has a wrong type: a fault in the data, as a wrong value is."""
 
 
-_UNKNOWN = StepLabel(None, None, None, Status.NONE)
+UNKNOWN = StepLabel(None, None, None, Status.NONE)  # of a step that is not supervised
 _NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
@@ -51,17 +52,11 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
     """
     if max(_size(one) for one in operands) > limits.digits:
         return Status.OVERFLOW
-    if operator in FUNCTIONS:
-        try:
-            value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
-            return finished(value, limits)[1]
-        except Refused as refused:
-            return STATUSES.get(refused.reason, Status.UNDEFINED)
-    a, b = operands
-    exact = evaluate_exactly(operator, a, b, limits.rounding.division)
-    if isinstance(exact, str) and len(exact.lstrip("-")) > limits.result_digits:
-        return Status.OVERFLOW
-    return exact
+    try:
+        value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
+        return finished(value, limits)[1]
+    except Refused as refused:
+        return STATUSES.get(refused.reason, Status.UNDEFINED)
 
 
 def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
@@ -145,7 +140,7 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
                     f"{where}: `igc_operator` is {operator!r} but `{name}` is {value!r}. Name the operator, or set "
                     f"`{name}` to None."
                 )
-        return _UNKNOWN if operator is None else _NONE
+        return UNKNOWN if operator is None else _NONE
     else:
         found, source = _check_calculation(operator, operands, result, limits, where), "its operands"
         numbers = found.operands or ()
@@ -253,11 +248,14 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
         )
     if decimals and isinstance(text, str) and _DECIMAL.fullmatch(text):
         return written(Fraction(text))
-    try:
-        sign, digits = parse_number(str(text))
-    except ValueError as error:
-        raise ValueError(f"{where}: `{column}`: {error}") from error
-    return f"-{digits}" if sign else digits
+    text = str(text)
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(
+            f"{where}: `{column}`: {text!r} is not an integer: write the digits 0-9 with at most a leading `-`, "
+            "without spaces, `+`, separators or a decimal point."
+        )
+    digits = text.lstrip("-0") or "0"
+    return "-" * (text[0] == "-" and digits != "0") + digits
 
 
 def _size(number: str) -> int:
@@ -303,17 +301,15 @@ def encode_steps(
     }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
     results = {at: step.result for at, step in steps.items() if step.result is not None}
-    _put(tensors["igc_result"], tensors["igc_result_sign"], {at: _without_point(one) for at, one in results.items()})
+    # Without the point and the zeros of `0.05`.
+    bare: dict[tuple[int, ...], str] = {
+        at: "-" * one.startswith("-") + (one.replace(".", "").lstrip("-0") or "0") for at, one in results.items()
+    }
+    _put(tensors["igc_result"], tensors["igc_result_sign"], bare)
     _set(tensors["igc_operator"], {at: indices[step.operator] for at, step in steps.items()})
     _set(tensors["igc_result_status"], {at: int(step.status) for at, step in steps.items()})
     _set(tensors["igc_result_scale"], {at: len(one.partition(".")[2]) for at, one in results.items()})
     return tensors
-
-
-def _without_point(number: str) -> str:
-    """A canonical number as its sign and digits, without the zeros of `0.05`."""
-    digits = number.replace(".", "").lstrip("-0") or "0"
-    return "-" * number.startswith("-") + digits
 
 
 def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) -> None:

@@ -20,18 +20,12 @@ Calculation = tuple[str, int, int]  # operator, first operand, second operand
 
 @dataclass(frozen=True)
 class Operands:
-    """Draws calculations; arguments as of `ArithmeticRows`.
-
-    Args:
-        max_digits, mixture: The same.
-        limits: Of the numbers and operations.
-        excluded: (First operand, operator, second operand) of calculations that are never drawn.
-    """
+    """Draws calculations; fields as of `ArithmeticRows`."""
 
     max_digits: int
     limits: Limits
     mixture: Mixture
-    excluded: frozenset[tuple[int, str, int]]
+    excluded: frozenset[tuple[int, str, int]]  # first operand, operator, second operand
 
     def draw(self, kind: str, rng: random.Random) -> Calculation:
         """A calculation for a row of this kind that is not excluded."""
@@ -60,9 +54,10 @@ class Operands:
             return self._long_result(rng)
         operator = rng.choice(self.limits.operations)
         if kind == "long operand":
-            pair = [self.short(rng), self._long(rng)]
+            too_long = self.limits.digits + 1, self.limits.digits + 3
+            pair = [self.short(rng), _number(rng.randint(*too_long), rng)]
             if rng.random() < 0.25:
-                pair[0] = self._long(rng)
+                pair[0] = _number(rng.randint(*too_long), rng)
             rng.shuffle(pair)
             return operator, pair[0], pair[1]
         a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
@@ -101,10 +96,6 @@ class Operands:
             a, b = self._pair(rng)
             if b and a % b:
                 return a, b
-
-    def _long(self, rng: random.Random) -> int:
-        """A number that has too many digits to be read."""
-        return _number(self.limits.digits + rng.randint(1, 3), rng)
 
     def _long_result(self, rng: random.Random) -> Calculation:
         """Operands that can be read, with a result of more than R digits."""

@@ -28,11 +28,7 @@ _TEXTS = ("What is {}?", "{} =", "{}", "Compute {}.", "How much is {}?")
 def longer_rows(rows: ArithmeticRows, n: int, lengths: int | None = None) -> list[dict[str, Any]]:
     """The first `n` rows of a stream that have a number as their result.
 
-    Args:
-        rows: The stream.
-        n: Number of rows.
-        lengths: If given, results of each number of digits in 1..`lengths` come equally often; only products have the
-            most.
+    With `lengths`, results of each number of digits in 1..`lengths` come equally often; only products have the most.
     """
     numbers: Iterator[dict[str, Any]] = (row for row in rows if has_number(row["igc_result"]))
     if lengths is not None:
@@ -53,12 +49,8 @@ def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -
 
 
 def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
-    """Rows with all groups of three digits in turn.
-
-    Args:
-        n: Number of rows. Of each 3,000 the first 2,000 cover every group after a minus sign, the others after none.
-        seed: Of everything else.
-        decimals: Whether three of four results have decimal places, whose groups also come in turn.
+    """`n` rows with all groups of three digits in turn: of each 3,000 rows the first 2,000 cover every group after a
+    minus sign, the others after none. With `decimals` three of four results have places, also in groups in turn.
     """
     rng = random.Random(f"leading digits/{seed}")
     results = _results(rng, decimals)

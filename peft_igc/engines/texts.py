@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..mappings.decisions import Decision, packed_of
-from ..mappings.places import StepTexts
-from ..numbers.places import LEAD
+from ..mappings.decisions import Decision
+from ..mappings.places import LEAD, StepTexts
 from ..text.spelling import Continuation, Row
 from ..tuner.adapter import Adapter
 from ..tuner.anchors import context_starts
@@ -143,13 +142,13 @@ class Known:
         rows = [texts[one].ids[first : step.anchor + 1] for (one, step), first in zip(asked, firsts, strict=True)]
         last = [step.anchor - first for (_, step), first in zip(asked, firsts, strict=True)]
         since = [step.since - first for (_, step), first in zip(asked, firsts, strict=True)]
-        step_texts = StepTexts.of_lists(reader.tokens, reader.max_distance, rows, last, since)
+        step_texts = StepTexts.of_lists(reader.tokens, rows, last, since)
         kept: Any = None
         if self.reads:
             kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(device))
-        decisions: Any = decisions_of(self.adapter, kept, step_texts, torch.tensor(last)[:, None])
+        decisions: Any = decisions_of(self.adapter, kept, step_texts)
         for (one, step), decision in zip(asked, decisions, strict=True):
-            progress = progress_of(self.style, step.anchor, *packed_of(decision, self.config.result_digits or 0))
+            progress = progress_of(self.style, step.anchor, decision.result)
             texts[one] = texts[one]._replace(row=texts[one].row.begun([(step.anchor, progress)]))
         return decisions
 

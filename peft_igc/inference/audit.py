@@ -27,13 +27,15 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.bigbench import parse_question
-from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..data.columns import label
+from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Reason
+from ..text.values import Limits
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .decoding import prompt_tokens
-from .evaluation import ProgressCallback, answer_items, answer_tokens, is_right
+from .evaluation import answer_items, answer_tokens, is_right
 from .pages import audit_page
 from .records import Answer
 
@@ -140,7 +142,7 @@ def audit(
     batch_size: int = 64,
     max_new_tokens: int = 24,
     raw: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
 ) -> Audit:
     """Answers the items and finds the cause of each wrong answer.
 
@@ -280,7 +282,7 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
         return "status", step.status
     if operands is None:
         return "misread", read_as
-    wanted = evaluate_exactly(operator, *operands)
+    wanted = label(operator, operands, Limits())
     return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
 
 

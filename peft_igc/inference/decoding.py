@@ -8,11 +8,13 @@ Shapes: B rows of a batch, P tokens of its longest prompt.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from tqdm import tqdm
 from transformers import GenerationConfig
 
 
@@ -74,13 +76,17 @@ def longest_text(model: Any) -> int | None:
     return limit
 
 
-def batches_of(tokens: Sequence[Sequence[int]], batch_size: int) -> list[list[int]]:
-    """The indices of the prompts in each batch.
+def batches_of(tokens: Sequence[Sequence[int]], batch_size: int, progress: bool = False) -> Iterator[list[int]]:
+    """The indices of the prompts in each batch, with a bar on stderr if `progress`.
 
     Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
     """
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    seconds = 0.1 if sys.stderr.isatty() else 30.0  # where it is no terminal, a line every half minute
+    with tqdm(total=len(order), mininterval=seconds, delay=seconds, disable=not progress) as bar:
+        for start in range(0, len(order), batch_size):
+            yield order[start : start + batch_size]
+            bar.update(len(order[start : start + batch_size]))
 
 
 def left_padded(rows: Sequence[Sequence[int]], padding: int, device: Any = None) -> dict[str, torch.Tensor]:

@@ -17,7 +17,7 @@ import platform
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,6 @@ from .records import Answer, TextRecord
 from .tracing import igc_trace
 
 
-ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
 _STATUSES = [status.name.lower() for status in Status]
 
 
@@ -54,7 +53,7 @@ def generate_answers(
     batch_size: int = 64,
     max_new_tokens: int = 24,
     raw: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
     return_steps: bool = False,
 ) -> list[Any]:
     """Greedy answers in the order of the prompts.
@@ -66,7 +65,7 @@ def generate_answers(
         batch_size: prompts per call of `generate`, at least 1. Prompts of similar length share a batch.
         max_new_tokens: maximum length of an answer, at least 1. Longer answers are cut (`evaluate` counts them).
         raw: tokenize prompts without the chat template, but with the special tokens that the tokenizer adds.
-        progress: called after each batch with the number of prompts done and the total.
+        progress: show a bar of the prompts done on stderr.
         return_steps: return an `Answer` for each prompt, which tells whether the calculator wrote it, from which
             expression, and if not, why it was silent. Otherwise a string.
 
@@ -110,7 +109,7 @@ def evaluate(
     batch_size: int = 64,
     max_new_tokens: int = 24,
     raw: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
     predictions: str | Path | None = None,
 ) -> dict[str, Any]:
     """Exact match of generated answers, ignoring white space at both ends. A cut answer counts as wrong.
@@ -153,7 +152,7 @@ def answer_items(
     tokenizer: Any,
     items: Sequence[Mapping[str, Any]],
     decoding: Mapping[str, Any],
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
     *,
     record: bool = False,
 ) -> tuple[list[Answer], dict[str, Any]]:
@@ -244,7 +243,7 @@ def answer_tokens(
     tokens: Sequence[Sequence[int]],
     batch_size: int,
     max_new_tokens: int,
-    progress: ProgressCallback | None = None,
+    progress: bool = False,
     *,
     record: bool = False,
     base: bool = False,
@@ -262,7 +261,7 @@ def answer_tokens(
     ends, settings = end_tokens(model, tokenizer), greedy(model, tokenizer, max_new_tokens, with_steps=True)
     answers: dict[int, Answer] = {}
     with eval_mode(model):
-        for chosen in batches_of(tokens, batch_size):
+        for chosen in batches_of(tokens, batch_size, progress):
             batch = left_padded([tokens[index] for index in chosen], padding_token(model, tokenizer), model.device)
             with igc_trace(model, tokenizer, base=base) if record else nullcontext() as recording:
                 output = model.generate(**batch, generation_config=settings)
@@ -271,8 +270,6 @@ def answer_tokens(
             new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
             for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
                 answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text)
-            if progress is not None:
-                progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
 
 

@@ -10,7 +10,7 @@ the *context*, and token sequences. Greedy decoding takes no penalties from the 
 padding included, is the parent's, so that a task without arithmetic is scored as by `hf`, to the digit.
 
 The tasks are YAML files that name `generated` (items of our generator in the form of BIG-bench) or `from_file` (items
-of `peft-igc eval`). `_likelihood` after the name asks whether target and end token are the most probable ones.
+of `peft-igc eval`).
 
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
 """
@@ -149,34 +149,21 @@ class IGCLM(HFLM):
 # ------------------------------------------------------------------------------------------ tasks
 def generated(per_group: int = 10, seed: int = 0, **metadata: Any) -> dict[str, Any]:
     """Items of the generator, `per_group` for each of the twenty operations and lengths."""
-    return _rows(bigbench_test_set(per_group, seed), metadata)
+    return _rows(bigbench_test_set(per_group, seed))
 
 
 def from_file(data: str | None = None, **metadata: Any) -> dict[str, Any]:
     """Items of `peft-igc eval`, from the file `data`."""
     if not data:
         raise ValueError('The task has no file to read. Pass its path: `--metadata \'{"data": "items.jsonl"}\'`.')
-    return _rows(read_items(Path(data).expanduser()), metadata)
+    return _rows(read_items(Path(data).expanduser()))
 
 
-def _rows(items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
+def _rows(items: list[dict[str, Any]]) -> dict[str, Any]:
     from datasets import Dataset
 
-    end = metadata.get("end")
-    end = _end_token(metadata) if end is None else end
     columns = ("prompt", "target", "group")
-    rows = [{name: str(item.get(name) or "") for name in columns} for item in items]
-    return {"test": Dataset.from_list([row | {"ending": row["target"] + end} for row in rows])}
-
-
-def _end_token(metadata: dict[str, Any]) -> str:
-    """The text of the end token of the model that `metadata` names; empty without a name."""
-    from transformers import AutoTokenizer
-
-    name = metadata.get("tokenizer") or metadata.get("pretrained")
-    if not isinstance(name, str):
-        return ""
-    return AutoTokenizer.from_pretrained(find_base(name)).eos_token or ""
+    return {"test": Dataset.from_list([{name: str(item.get(name) or "") for name in columns} for item in items])}
 
 
 def match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:

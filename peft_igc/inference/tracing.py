@@ -26,10 +26,10 @@ from typing import Any, TextIO
 import torch
 
 from ..mappings.decisions import Said
+from ..mappings.places import number_runs
 from ..mappings.readings import Choice, Mark, Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result
 from ..numbers.digits import PAD
-from ..numbers.places import number_runs
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.vocabulary import PADDING
 from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids

@@ -4,7 +4,7 @@
 * `readings`: the distributions that are read, the choice that is made from them, and their loss.
 * `hidden_interface`: the paper's mappings, which learn to read and write digits.
 * `token_interface`: mappings that know the digits from the token ids, and learn which numbers are operands.
-* `places`: what the reader of the token interface reads, from the host.
+* `places`: the numbers of a text, and what the reader of the token interface reads.
 * `decisions`: what a text says and what was read in it, decided and calculated on the host.
 
 In: hidden states, and in the token interface token ids and embeddings. Out: a `Choice` for the calculator, and updates

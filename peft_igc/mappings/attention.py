@@ -129,25 +129,20 @@ class LayerMix(nn.Module):
         return mixed.to(states[0].dtype)
 
 
-def one_batch(anchors: torch.Tensor) -> bool:
-    """Whether the anchors [B, A] are read all at once, in contexts of equal width, rather than in `batches`.
+def one_batch(count: int) -> bool:
+    """Whether A anchors per row are read all at once, in contexts of equal width, rather than in `batches`.
 
     In a text of many anchors each context is a small part of it, and only that costs time in `batches`. In training
     one anchor per row is the rule.
     """
-    return anchors.shape[1] == 1 and torch.is_grad_enabled()
+    return count == 1 and torch.is_grad_enabled()
 
 
 def batches(sizes: list[int], smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[list[int], int]]:
-    """Groups contexts by length, to be read together with little padding and bounded memory.
+    """Groups N contexts by their `sizes`, 0 for none, to be read together with little padding and bounded memory.
 
-    Args:
-        sizes: the lengths of N contexts, 0 for none.
-        smallest: Contexts up to this length are not told apart.
-        largest: Number of tokens of a batch, padding included. A longer context is a batch of its own.
-
-    Yields:
-        The indices of a batch, and the length of its longest context.
+    Contexts up to the `smallest` length are not told apart. A batch has up to the `largest` number of tokens, padding
+    included, or one context. Yields the indices of a batch, and the length of its longest context.
     """
     order, start = sorted(range(len(sizes)), key=sizes.__getitem__), 0
     while start < len(order):

@@ -20,15 +20,14 @@ import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.places import Run
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
-from ..text.requests import Meant, answer
+from ..text.requests import answer
 from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
-from .places import StepTexts
+from .places import Run, StepTexts
 from .readings import SCALE, Mark
 
 
@@ -133,6 +132,11 @@ class Decision(NamedTuple):
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
 
     @property
+    def result(self) -> str:
+        """The value as it is written, empty if there is none."""
+        return self.found.text if isinstance(self.found, Value) else ""
+
+    @property
     def status(self) -> Status:
         """The status of the step."""
         if isinstance(self.found, Value):
@@ -232,8 +236,7 @@ def _decided(
         return _silent(said, "too_long")
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
-    meant = Meant(symbol, spans, tuple(negated for _, negated in pointed))
-    found, stated = answer(said.text, meant, limits)
+    found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
@@ -272,12 +275,11 @@ def _silent(said: Said, why: str) -> Decision:
     return Decision(said, None, why)
 
 
-def packed_of(decision: Decision | None, width: int) -> list[int]:
+def _packed(decision: Decision | None, width: int) -> list[int]:
     """The integers of a result of `width` digits."""
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
-    text = decision.found.text if isinstance(decision.found, Value) else ""
-    plain = text.removesuffix("%")
+    text, plain = decision.result, decision.result.removesuffix("%")
     digits = plain.replace(".", "").lstrip("-0") or "0" * bool(text)
     places = len(plain.partition(".")[2])
     scale = places if plain == text else -1 - places
@@ -286,6 +288,6 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
 
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
-    packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
+    packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
     packed = packed.view(*shape, FIELDS + width)
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])

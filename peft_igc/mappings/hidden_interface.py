@@ -97,7 +97,7 @@ class HiddenInputMapping(nn.Module):
         # A missing anchor attends to the first token even if it is padding: attention without entries would be NaN.
         seen = valid if ids is None else valid & (ids != UNSEEN)
         first = torch.where(anchors.flatten() >= 0, since, -1)
-        if one_batch(anchors):
+        if one_batch(a):
             slots = self._attend(kept, valid, seen, row, anchor, first, length)
         else:
             parts, where = [], []

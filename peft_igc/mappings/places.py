@@ -1,13 +1,23 @@
-"""The places of a batch as tensors, for the reader of the token interface; `numbers.places` finds them on the host.
+"""The numbers of a text in its token ids, the places that the token interface reads, and both as tensors.
 
-In: token ids with the anchors of the steps, which come to the host in one copy (`StepTexts`). Out: `PlaceTensors`, in
-groups of contexts of like length.
+In: the ids of a text as a list, and a `TokenTable`. Out, on the host: `Run`s, every number with its digits at any
+length, and `Places`: one for each number and one for each other token. A broken number (see `text.literals`) is one
+place, but cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place:
+`text.requests` knows them, and the network reads the request as it is without. Signs, and which numbers are operands,
+are not decided here. The ids of a batch come to the host in one copy (`StepTexts`), and their places go to the device
+in groups of contexts of like length (`PlaceTensors`).
 
 Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,15 +25,204 @@ import torch
 from torch import Tensor
 
 from ..numbers.digits import PAD, classes
-from ..numbers.places import Places, places_of
+from ..text.literals import JOINTS, integers
+from ..text.pieces import CONTROL
+from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
-from ..text.vocabulary import EMBEDDED
+from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Spelled
 from .attention import batches
 
 
+MOST = 512  # places that a step reads; earlier ones are left out
+FAR = 3  # numbers of one line on each side of another one that are counted
+FACTS = (FAR + 1) ** 2 * 6  # what `_columns` says of a number is an integer below it
+LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
+_MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
+_LINE = re.compile(f"[\n{CONTROL}]")
+_WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
 
 
+class Run(NamedTuple):
+    """A number of a text: its first and last token, and its digits without leading zeros, with a point if the table
+    allows `decimals`; None if it is broken."""
+
+    first: int
+    last: int
+    digits: str | None
+
+
+class Places(NamedTuple):
+    """The places that one step reads, in the order of the text; the last one is its anchor."""
+
+    at: list[int]  # the token of each place, of a number its first one
+    sentence: list[int]  # the index of its sentence, from 0
+    numbers: dict[int, Run]  # the runs that begin at a place, by place
+    columns: dict[int, tuple[int, int]]  # of the numbers, by place, what `_columns` finds
+
+
+def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
+    """All numbers of a text, in order; `007` has the digits `7`, `000` has `0`.
+
+    Args:
+        table: The token table.
+        ids: Any integers, or `EMBEDDED`, `UNSEEN` or `PADDING`. A stretch of `UNSEEN` counts as one broken number.
+        spelled: The characters of all of them, if they are known.
+    """
+    found: list[Run] = []
+    begin = 0
+    for at in [*(at for at, one in enumerate(ids) if one == PADDING), len(ids)]:  # padding separates numbers
+        if at > begin:
+            whole = spelled if at - begin == len(ids) else None
+            found += _runs(whole or table.vocabulary.spell(ids[begin:at]), begin, table.decimals)
+        begin = at + 1
+    if UNSEEN in ids:
+        stretches = itertools.groupby(range(len(ids)), lambda at: ids[at] == UNSEEN)
+        unseen = [list(stretch) for is_unseen, stretch in stretches if is_unseen]
+        found = sorted(found + [Run(stretch[0], stretch[-1], None) for stretch in unseen])
+    return found
+
+
+def _runs(spelled: Spelled, begin: int, decimals: bool) -> list[Run]:
+    """The numbers of a text without padding, the first token of which is counted as `begin`."""
+    text, ends = spelled
+    found: list[Run] = []
+    for start, end, digits in integers(text, decimals):
+        first, last = begin + bisect_right(ends, start), begin + bisect_left(ends, end)
+        if found and found[-1].last >= first:  # two numbers in one token
+            first, digits = found.pop().first, None
+        found.append(Run(first, last, digits))
+    return found
+
+
+def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int = MOST) -> Places:
+    """The last `most` places from the token `since` up to an anchor. A number that begins before `since` has none."""
+    begin = max(since - LEAD, 0)
+    window = ids[begin : anchor + 1]
+    spelled = table.vocabulary.spell(window)
+    runs = number_runs(table, window, spelled)
+    inside = {at for run in runs for at in range(run.first + 1, run.last + 1)} | _unread(spelled, window)
+    at = [one for one in range(since - begin, len(window)) if one not in inside and window[one] != PADDING]
+    if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
+        at.append(len(window) - 1)
+    at = at[max(len(at) - most, 0) :]
+    sentence = _sentences(table, window, runs, since - begin)
+    first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
+    numbers = {place: first[one] for place, one in enumerate(at) if one in first}
+    column = _columns([run for run in runs if run.first >= since - begin], spelled)
+    columns = {place: column[at[place]] for place in numbers}
+    return Places([one + begin for one in at], [sentence[one] for one in at], numbers, columns)
+
+
+def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
+    """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
+
+    The numbers of a column are those before which lines look alike, or that equal signs join in one line. Known are
+    how many numbers are before and after each one in its line, up to `FAR`; whether its column has one number, fewer
+    than the longest one, or is that; and whether it counts up, as the numbers of lines do.
+    """
+    text, ends = spelled
+    gaps, index, counts, end = [], [], [0], 0
+    for run in runs:
+        *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
+        counts += [0] * bool(broken)
+        # Names differ, and so do the signs that fill up a line, and those of negative numbers.
+        gaps.append(_AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£"))
+        index.append(counts[-1])
+        counts[-1] += 1
+        end = ends[run.last]
+    counts = [count for count in counts for _ in range(count)]
+    known: dict[tuple[int, str], int] = {}
+    columns: list[int] = []
+    for at, gap in enumerate(gaps):
+        before = columns[-1] if index[at] else -1 - min(counts[at], FAR)
+        columns.append(known.setdefault((before, gap), len(known)))
+    sizes, joints = Counter(columns), Counter(gap for at, gap in enumerate(gaps) if index[at])
+    alone = [sizes[one] == 1 for one in columns]
+    for at in range(1, len(runs)):
+        if index[at] and alone[at - 1] and alone[at] and joints[gaps[at]] > 1:
+            columns[at] = columns[at - 1]
+    numbers: dict[int, list[str | None]] = {}
+    for column, run in zip(columns, runs, strict=True):
+        numbers.setdefault(column, []).append(run.digits)
+    sizes = Counter(columns)
+    longest = max(sizes.values(), default=1)
+    # The only column may be a list such as 5, 6 and 7, whose sum is asked.
+    more = list(sizes.values()).count(longest) > 1
+    rising = {column for column, said in numbers.items() if more and len(said) > 2 and _counts_up(said)}
+    found = {}
+    for at, (run, column) in enumerate(zip(runs, columns, strict=True)):
+        fact = min(index[at], FAR) * (FAR + 1) + min(counts[at] - 1 - index[at], FAR)
+        size = (sizes[column] > 1) + (1 < sizes[column] == longest)
+        found[run.first] = (fact * 3 + size) * 2 + (column in rising), column
+    return found
+
+
+def _counts_up(numbers: Sequence[str | None]) -> bool:
+    """Whether each number is one more than the one before."""
+    known = [int(one) for one in numbers if one is not None and len(one) < 9 and one.isdigit()]
+    return len(known) == len(numbers) and all(b == a + 1 for a, b in itertools.pairwise(known))
+
+
+def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
+    """The tokens without a place: those that ask for a rounding, and those that are parts of a currency sign.
+
+    A sign such as `£` is one token of most vocabularies and two of others, where training has never shown them.
+    """
+    text, ends = spelled
+    wish = asked_rounding(text)
+    begins = [0, *ends]
+    found: set[int] = set()
+    if wish is not None:
+        spans = enumerate(itertools.pairwise(begins))
+        found = {at for at, span in spans if text[slice(*span)] != wish.plain[slice(*span)]}
+    shared = len(set(ends)) < len(ends)  # a character in several tokens, or padding
+    for at in range(1, len(ends)) if shared else ():
+        part = begins[at] == ends[at] and ids[at] != PADDING
+        if part and unicodedata.category(text[ends[at] - 1 : ends[at]] or " ") == "Sc":
+            found |= {at - 1, at}
+    return found
+
+
+def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:
+    """Whether a token ends a sentence, is a closing bracket, or is one mark that ends none if a digit touches it."""
+    vocabulary = table.vocabulary
+    if token in vocabulary.control:
+        return True, False, False
+    return _marks_of(vocabulary.texts[token]) if 0 <= token < len(vocabulary) else (False, False, False)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _marks_of(text: str) -> tuple[bool, bool, bool]:
+    """`_marks`, of the text of a token."""
+    end = text.rstrip(" \"'”’)]")
+    stops = "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
+    return stops, text.strip() in (")", "]", ">", ").", "):"), text in JOINTS
+
+
+def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since: int) -> list[int]:
+    """The index of the sentence of each token.
+
+    A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
+    """
+    ends = {run.last + 1: run.first for run in runs if run.first >= since}
+    known = {one: _marks(table, one) for one in set(ids)}
+    digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]
+    found, index, start, closing = [], 0, since, False
+    for at, token in enumerate(ids):
+        found.append(index)
+        if at < since or token == PADDING:
+            start, closing = at + 1, False
+            continue
+        stop, close, colon = known[token]
+        listed = close and not closing and at in ends and ends[at] - start <= _MOST_LISTED
+        stop = stop and not (colon and digits[at + 1])
+        index, closing = index + stop + listed, close
+        start = at + 1 if stop else start
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- as tensors
 class StepTexts(NamedTuple):
     """The texts of N steps on the host."""
 
@@ -37,16 +236,10 @@ class StepTexts(NamedTuple):
     first: int  # the position in the text of the tokens with index 0
 
     @classmethod
-    def of(
-        cls, table: TokenTable, most: int, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0
-    ) -> StepTexts:
-        """From the ids [B, n] of all rows, in one synchronisation.
+    def of(cls, table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0) -> StepTexts:
+        """From the ids [B, n] of all rows, `first` the position of the first ones, in one synchronisation.
 
-        Args:
-            table, first: as in the attributes; `first` is the position of the first of the ids.
-            most: the largest number of places of a step.
-            ids: [B, n] int64.
-            anchors, since: [B, A] int64 positions in the text.
+        `anchors` and `since` [B, A] int64 are positions in the text.
         """
         width, count, n = ids.shape[1], ids.numel(), anchors.numel()
         values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
@@ -54,17 +247,17 @@ class StepTexts(NamedTuple):
         skipped = int(first)
         last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
         begin = [max(one - skipped, 0) for one in values[count + n :]]
-        return cls.of_lists(table, most, rows, last, begin, skipped)
+        return cls.of_lists(table, rows, last, begin, skipped)
 
     @classmethod
     def of_lists(
-        cls, table: TokenTable, most: int, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
+        cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
     ) -> StepTexts:
         """From what is on the host already; `rows`, `anchors`, `since` and `first` as in the attributes."""
         places = []
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
-            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end, most))
+            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end))
         return cls(table, rows, anchors, since, places, first)
 
     def row_of(self, step: int) -> int:

@@ -248,13 +248,9 @@ _OF_STEPS = Pointing._fields.index("numbers")  # the fields before it have the d
 def reading_loss(
     reading: Reading | Pointing, targets: Targets, anchors: torch.Tensor, choice: Choice
 ) -> tuple[torch.Tensor, ...]:
-    """The auxiliary loss of the reading (paper, "Modified Training Process").
+    """The auxiliary loss of the reading (paper, "Modified Training Process"), of which `choice` is chosen.
 
-    Args:
-        reading: The distributions.
-        targets: The correct classes.
-        anchors: [B, A] int64, -1 for none, which is not supervised.
-        choice: `reading.choose()`.
+    An anchor [B, A] of -1 is not supervised.
 
     Returns:
         loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
@@ -327,14 +323,8 @@ def _both_right(targets: Targets, choice: Choice) -> torch.Tensor:
 
 
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The most probable place and sign of the first operand, then of the second one at another place.
-
-    Args:
-        scores: [..., 2, W, 2] log-probabilities of (place, sign).
-
-    Returns:
-        places and signs, both [..., 2] int64.
-    """
+    """The most probable place and sign of the first operand, then of the second one at another place: both [..., 2]
+    int64. `scores` [..., 2, W, 2] are log-probabilities of place and sign."""
     first = scores[..., 0, :, :].flatten(-2).argmax(-1)  # place and sign in one index
     place = torch.arange(scores.shape[-2], device=scores.device)
     taken = (place == (first // 2)[..., None])[..., None]  # [..., W, 1]

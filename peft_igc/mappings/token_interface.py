@@ -20,13 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..numbers.places import FACTS
 from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
-from ..text.vocabulary import PADDING
 from .attention import Block, LayerMix, float_logits, one_batch, rms
-from .places import PlaceTensors, StepTexts, place_tensors
+from .places import FACTS, PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 
@@ -39,7 +37,6 @@ class TokenInputMapping(nn.Module):
     """
 
     RELATIVE = 32  # places to each side with a relative position bias of their own
-    max_distance = 512  # maximum of W; earlier places are not read
 
     def __init__(self, hidden_size: int, config: Any) -> None:
         super().__init__()
@@ -116,44 +113,26 @@ class TokenInputMapping(nn.Module):
         embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
         return (states + self.embedded_compression(embedded)).to(h.dtype)  # Eq. 1
 
-    def forward(
-        self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        anchors: torch.Tensor,
-        ids: torch.Tensor,
-        since: torch.Tensor | None = None,
-        *,
-        texts: StepTexts | None = None,
-        steps: Sequence[int] | None = None,
-    ) -> Pointing:
-        """Reads each anchor.
+    def forward(self, kept: torch.Tensor, texts: StepTexts, steps: Sequence[int] | None = None) -> Pointing:
+        """Reads the steps of texts; of one without an anchor the reading is finite but meaningless.
 
         Args:
-            kept: [B, L, d], compressed tokens of the text so far.
-            valid: [B, L] bool, False for padding.
-            anchors: [B, A] int64 in 0..L-1, or -1 for none, whose reading is finite but meaningless.
-            ids: [B, L] int64 token ids. A row with `EMBEDDED` tokens has no numbers, and `UNSEEN` tokens count as one
-                that may not be an operand.
-            since: [B, A] int64, the first token that each anchor reads; None is the first token of the row. Numbers
-                that begin before it are not read.
-            texts: the same texts, if they are on the host already; the other arguments but `kept` are then not read.
-            steps: n indices of steps of `texts`. Only these are read, with n in place of the dimensions B and A.
+            kept: [B, L, d], compressed tokens of the texts.
+            texts: the texts. A row with `EMBEDDED` tokens has no numbers, and `UNSEEN` tokens count as one that may
+                not be an operand.
+            steps: n indices of steps. Only these are read, with n in place of the dimensions B and A.
         """
-        since, width = torch.zeros_like(anchors) if since is None else since, self.num_digits + 1
-        if texts is None:
-            ids = ids.masked_fill(~valid, PADDING)
-            texts = StepTexts.of(self.tokens, self.max_distance, ids, anchors, since)
-        chosen = range(len(texts.anchors)) if steps is None else steps
+        count, rows = len(texts.anchors), len(texts.rows)
+        chosen = range(count) if steps is None else steps
         # Lists differ in length so much that most of one batch would be padding.
-        alone = len(chosen) == 1 or (self.set_slot is None and one_batch(anchors))
-        groups = place_tensors(texts, width, steps=chosen, one_group=alone, device=kept.device)
+        alone = len(chosen) == 1 or (self.set_slot is None and one_batch(count // rows))
+        groups = place_tensors(texts, self.num_digits + 1, steps=chosen, one_group=alone, device=kept.device)
         pointing = concatenate([self._point(kept, group) for group in groups])
         order = [step for group in groups for step in group.steps]
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
             pointing = pointing.mapped(lambda x: x[back])
-        return pointing.mapped(lambda x: x.unflatten(0, anchors.shape)) if steps is None else pointing
+        return pointing.mapped(lambda x: x.unflatten(0, (rows, -1))) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once: the pointing with n in place of the dimensions B and A."""

@@ -3,15 +3,13 @@
 * `digits`: the number format, integers as left-aligned digit tensors.
 * `calculator`: exact arithmetic on digit tensors, with a status for every result.
 * `tokenizer_profile`: how a tokenizer splits numbers.
-* `places`: the numbers of a text, from its token ids, on the host.
 
 Imports `text` and torch. Start with `digits`, then `calculator`. The place of both in the method
 is described in `docs/how_it_works.md`.
 """
 
-from .calculator import OPERATIONS, Result, Status, calculate, evaluate_exactly
+from .calculator import OPERATIONS, Result, Status, calculate
 from .digits import PAD, decode
-from .places import number_runs
 from .tokenizer_profile import TokenizerProfile, check_tokenizer
 
 
@@ -24,6 +22,4 @@ __all__ = [
     "calculate",
     "check_tokenizer",
     "decode",
-    "evaluate_exactly",
-    "number_runs",
 ]

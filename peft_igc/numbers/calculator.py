@@ -12,14 +12,14 @@ of leading dimensions.
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..text.operations import FUNCTIONS
 from ..text.rounding import Division
-from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
+from .digits import PAD, is_number, to_left_aligned, to_right_aligned
 
 
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
@@ -85,13 +85,7 @@ def calculate(
     Returns:
         `Result` with digits [..., R], sign [...] and status [...]. The status is the first of these that applies:
         NONE; UNDEFINED (a malformed operand or sign, division by zero); INEXACT; OVERFLOW; OK.
-
-    Raises:
-        TypeError: A tensor is not int64.
-        ValueError: A shape, a symbol, `result_digits` or `division` is invalid.
     """
-    _check_arguments(digits, signs, operator, result_digits)
-    _check_names(set(operations) - set(FUNCTIONS), division)
     well_formed = is_number(digits) & ((signs == 0) | (signs == 1))  # [..., 2]
     right = torch.where(well_formed.unsqueeze(-1), to_right_aligned(digits), 0)  # [..., 2, D]
     signs = torch.where(well_formed, signs, 0)
@@ -103,30 +97,6 @@ def calculate(
             outcome = _select(operator == index, OPERATIONS[symbol](a, b, division), outcome)
     malformed = (outcome.status != int(Status.NONE)) & ~well_formed.all(-1)
     return _finish(outcome, malformed, result_digits)  # Eq. 10
-
-
-def _check_arguments(digits: Tensor, signs: Tensor, operator: Tensor, result_digits: int) -> None:
-    """Validates shapes and types; values on a device are never inspected."""
-    for name, tensor in (("digits", digits), ("signs", signs), ("operator", operator)):
-        if tensor.dtype != torch.int64:
-            raise TypeError(f"`{name}` must be int64, got {tensor.dtype}. Pass classes, not probabilities.")
-    if digits.dim() < 2 or digits.shape[-2] != 2 or digits.shape[-1] == 0:
-        raise ValueError(f"`digits` must have the shape [..., 2, D] with D >= 1, got {tuple(digits.shape)}.")
-    if signs.shape != digits.shape[:-1] or operator.shape != digits.shape[:-2]:
-        raise ValueError(
-            f"`signs` and `operator` must have the shapes {tuple(digits.shape[:-1])} and {tuple(digits.shape[:-2])} "
-            f"to match `digits` {tuple(digits.shape)}, got {tuple(signs.shape)} and {tuple(operator.shape)}."
-        )
-    if result_digits < 1:
-        raise ValueError(f"`result_digits={result_digits}` must be at least 1.")
-
-
-def _check_names(symbols: set[str], division: str) -> None:
-    """Refuses symbols that are no operation, and a treatment of remainders other than `Division`."""
-    if division not in get_args(Division):
-        raise ValueError(f'`division={division!r}` is unknown: choose "exact", "floor" or "trunc".')
-    if unknown := sorted(symbols - set(OPERATIONS)):
-        raise ValueError(f"The operation {unknown[0]!r} is unknown; known are {', '.join(map(repr, OPERATIONS))}.")
 
 
 def _select(chosen: Tensor, yes: _Outcome, no: _Outcome) -> _Outcome:
@@ -301,35 +271,3 @@ OPERATIONS: dict[str, Callable[[_Operand, _Operand, Division], _Outcome]] = {
     "*": _multiply,
     "/": _divide,
 }
-
-
-def evaluate_exactly(operator: str, a: str | int, b: str | int, division: Division = "exact") -> str | Status:
-    """Calculates with Python integers, for training data and tests.
-
-    Args:
-        operator: A symbol from `OPERATIONS`.
-        a, b: Integers, or text in the form that `parse_number` accepts.
-        division: As in `calculate`.
-
-    Returns:
-        The result as canonical text of any length, or the `Status` if there is none.
-
-    Raises:
-        TypeError, ValueError: The symbol or `division` is unknown, or an operand is not an integer.
-    """
-    _check_names({operator}, division)
-    x, y = (number if isinstance(number, int) else _to_int(number) for number in (a, b))
-    if operator != "/":
-        return str(x + y if operator == "+" else x - y if operator == "-" else x * y)
-    if y == 0:
-        return Status.UNDEFINED
-    quotient, remainder = divmod(x, y)
-    if remainder and division == "exact":
-        return Status.INEXACT
-    return str(quotient + (quotient < 0 and remainder != 0 and division == "trunc"))
-
-
-def _to_int(text: str) -> int:
-    """A parsed number as a Python integer."""
-    sign, digits = parse_number(text)
-    return -int(digits) if sign else int(digits)

@@ -9,8 +9,6 @@ No arithmetic here, see `calculator`.
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
 
-import re
-
 import torch
 from torch import Tensor
 
@@ -19,35 +17,6 @@ PAD = 10  # class of the placeholder: no digit in this slot
 POINT = 11  # class of a decimal point, among numbers that are compared and not calculated with
 NUM_CLASSES = 11  # ten digits and the placeholder
 
-_INTEGER = re.compile(r"(-?)([0-9]+)")  # not \d: it would match digits of other scripts
-
-
-def parse_number(text: str) -> tuple[int, str]:
-    """Splits an integer's text into its sign and its canonical digits.
-
-    Args:
-        text: ASCII digits with at most a leading `-`. Leading zeros are dropped: `"-007"` gives `(1, "7")`.
-
-    Returns:
-        The sign (0 plus, 1 minus; zero is plus) and the digits without leading zeros.
-
-    Raises:
-        TypeError: `text` is not a string.
-        ValueError: `text` has another form: it is empty, or has spaces, `+`, `.` or digits of other scripts.
-    """
-    if not isinstance(text, str):
-        raise TypeError(
-            f"A number must be given as a string, got {text!r} of type `{type(text).__name__}`. Pass `str(number)`."
-        )
-    match = _INTEGER.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f"{text!r} is not an integer: write the digits 0-9 with at most a leading `-`, without spaces, `+`, "
-            "separators or a decimal point."
-        )
-    digits = match[2].lstrip("0") or "0"
-    return int(match[1] == "-" and digits != "0"), digits
-
 
 def classes(text: str, width: int) -> list[int]:
     """The first `width` classes of a number without a sign, left-aligned; it may have a point."""
@@ -55,15 +24,7 @@ def classes(text: str, width: int) -> list[int]:
 
 
 def decode(digits: Tensor, signs: Tensor) -> list[str]:
-    """Writes well-formed integers as text.
-
-    Args:
-        digits: [..., D] integer, left-aligned, 0..9 or `PAD`. Leading zeros are dropped.
-        signs: [...] integer, 0 or 1.
-
-    Returns:
-        One canonical text per number, in row-major order.
-    """
+    """The canonical texts of well-formed integers, in row-major order: `digits` [..., D], and `signs` [...] 0 or 1."""
     rows: list[list[int]] = digits.reshape(-1, digits.shape[-1]).tolist()
     texts = ("".join(str(digit) for digit in row if digit != PAD).lstrip("0") or "0" for row in rows)
     negative = signs.flatten().tolist()
@@ -71,26 +32,12 @@ def decode(digits: Tensor, signs: Tensor) -> list[str]:
 
 
 def length(digits: Tensor) -> Tensor:
-    """Counts the digits before the first placeholder.
-
-    Args:
-        digits: [..., D] integer, left-aligned.
-
-    Returns:
-        [...] int64 in 0..D.
-    """
+    """[...] int64 in 0..D: the number of digits [..., D] before the first placeholder."""
     return (digits != PAD).to(torch.int64).cumprod(-1).sum(-1)
 
 
 def is_number(digits: Tensor) -> Tensor:
-    """Checks which rows are well-formed: at least one digit, then only placeholders.
-
-    Args:
-        digits: [..., D] integer, any values.
-
-    Returns:
-        [...] bool. Leading zeros are well-formed; a class outside 0..10 is not.
-    """
+    """[...] bool: which rows of integers [..., D] are well-formed, at least one digit and then only placeholders."""
     is_digit = (digits >= 0) & (digits < PAD)  # [..., D]
     is_known = is_digit | (digits == PAD)
     count = length(digits)
@@ -98,13 +45,9 @@ def is_number(digits: Tensor) -> Tensor:
 
 
 def to_right_aligned(digits: Tensor) -> Tensor:
-    """Aligns numbers to the right, with leading zeros, as arithmetic needs them.
+    """Left-aligned numbers [..., D] with the least significant digit last and leading zeros, as arithmetic needs them.
 
-    Args:
-        digits: [..., D] integer, left-aligned. Of a malformed row, the part before its first placeholder is used.
-
-    Returns:
-        [..., D] of the same dtype, 0..9, least significant digit last.
+    Of a malformed row, the part before its first placeholder is used.
     """
     width = digits.shape[-1]
     source = torch.arange(width, device=digits.device) - (width - length(digits)).unsqueeze(-1)  # [..., D]
@@ -112,14 +55,7 @@ def to_right_aligned(digits: Tensor) -> Tensor:
 
 
 def to_left_aligned(right: Tensor) -> Tensor:
-    """Aligns zero-padded numbers to the left: drops leading zeros and pads after the last digit.
-
-    Args:
-        right: [..., D] integer in 0..9, least significant digit last.
-
-    Returns:
-        [..., D] of the same dtype, left-aligned; zero becomes `[0, PAD, ...]`.
-    """
+    """The inverse of `to_right_aligned`, without leading zeros; zero becomes `[0, PAD, ...]`."""
     width = right.shape[-1]
     leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
     source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., D]
@@ -127,15 +63,10 @@ def to_left_aligned(right: Tensor) -> Tensor:
 
 
 def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
-    """Writes results as text, such as `"-12.50"` or `"17%"`: one zero before a bare point.
+    """The texts of results, in row-major order, such as `"-12.50"` or `"17%"`, with a digit before the point.
 
-    Args:
-        digits: [..., D] integer, left-aligned, 0..9 or `PAD`.
-        sign: [...] integer, 0 or 1.
-        scale: [...] integer, digits after the point; of a percentage -1 minus these.
-
-    Returns:
-        One text per number, in row-major order.
+    `digits` [..., D] and `sign` [...] are those of `decode`; `scale` [...] integer is the number of digits after the
+    point, of a percentage -1 minus that.
     """
     texts = []
     for number, places in zip(decode(digits, sign), scale.flatten().tolist(), strict=True):

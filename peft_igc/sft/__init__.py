@@ -2,7 +2,7 @@
 
 * `arguments`: the arguments about the calculator; `parser`: the parser of all arguments, their help page,
   and values for those that were left out.
-* `datasets`: datasets loaded and brought into one form; `sources`: the lines that their rows come from.
+* `datasets`: datasets loaded, their rows named by their lines, and brought into one form.
 * `models`: the base, the calculator and the LoRA, new or saved.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
 * `closing`: rows held out of the training, and evaluated at its end; `demo`: `peft-igc demo`, which runs a recipe.

@@ -22,7 +22,7 @@ from accelerate import PartialState
 from accelerate.logging import get_logger
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
-from ..data.dataset import row_labels, similar_columns, summarize
+from ..data.dataset import row_labels, summarize
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
@@ -53,12 +53,10 @@ def check_annotated(train: Any, parsed: Parsed) -> None:
         return
     if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
         return
-    cure = "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
-    if meant := [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]:
-        cure = f"Probably meant: {', '.join(meant)}; rename the columns."
     raise ValueError(
         f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
-        f"read nothing. {cure}"
+        "read nothing. Rename or add these columns, find them with `peft-igc annotate`, or add generated rows with "
+        "`igc_generated_rows`."
     )
 
 

@@ -8,7 +8,9 @@ operand column is checked here: the trainer does both.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,15 +18,14 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, supervised_rows
-from ..data.dataset import similar_columns, to_dataset
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, canonical, has_number, supervised_rows
+from ..data.dataset import to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
 from ..text.values import Limits
 from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments, Parsed
-from .sources import with_named_rows
 
 
 # The forms of a dataset, as error messages name them.
@@ -33,6 +34,7 @@ CHAT_PAIR = f"{PAIR} of messages"
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
+_OF_LINES = (".jsonl", ".json")  # of files with one object per line
 LARGEST_PART = 10  # at most one of this many annotated rows is held out
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
@@ -77,6 +79,7 @@ def rows_of_writing(
     seed: int,
     rows: Iterable[dict[str, Any]],
     excluded: Sequence[Mapping[str, Any]] | None,
+    avoid: str = "",
 ) -> list[dict[str, Any]]:
     """Generated rows with a result for the second stage: the first ones of `rows`, those of the first stage, as many
     with longer numbers, and some that have all leading digits. Other arguments as in `generated_rows`.
@@ -88,7 +91,7 @@ def rows_of_writing(
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
     most = min(stage.max_digits, _limits(arguments).digits)
-    changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
+    changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False, "avoid": avoid}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
     covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
@@ -96,12 +99,12 @@ def rows_of_writing(
 
 
 def load_corpora(
-    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None
+    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None, avoid: str = ""
 ) -> tuple[Any, Any, Any]:
     """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
-    Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
-    Without other data they are messages, if `conversational`.
+    Generated rows, without the calculations of `excluded` and the text `avoid`, are added whole, whatever the
+    fractions of the mixture. Without other data they are messages, if `conversational`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
@@ -127,7 +130,7 @@ def load_corpora(
             raise ValueError(f"`igc_generated_rows` are prompts and completions, but `{name}` has {form}: {cure}.")
         # Rows of a stream alone are held out after the trained ones, which then do not depend on how many these are.
         more = 0 if parts or training.eval_strategy != "no" else min(wanted, count // LARGEST_PART)
-        rows = generated_rows(arguments, training.seed, form, excluded).take(count + more)
+        rows = generated_rows(arguments, training.seed, form, excluded, avoid=avoid).take(count + more)
         if form == CHAT:
             rows = [{"messages": [*row.pop("prompt"), *row.pop("completion")], **row} for row in rows]
         parts["igc_generated_rows"] = to_dataset(rows[:count])
@@ -235,16 +238,63 @@ def _load(path: str, **options: Any) -> Any:
     return with_named_rows(found, path)
 
 
+def with_named_rows(part: Any, path: str) -> Any:
+    """A dataset with the column `igc_row`, by which errors name a row that was shuffled, split off or held out since,
+    and with integers as strings. A stream, or one without operand columns, stays as it is.
+
+    `datasets` (5.2) gives each column one type: floats if it has integers and a float, or one beyond 64 bits. So the
+    values are read from the JSONL file, if `path`, which the user named, is one or a folder with it.
+
+    Raises:
+        ValueError: A number is not exact; the message names the line.
+    """
+    if not hasattr(part, "__len__") or not set(ALL_COLUMNS) & set(part.column_names):
+        return part
+    file, lines = _file_of(part, Path(path).expanduser())
+    rows = [f"`{file}`, line {number}" for number, _ in lines] or [f"`{path}`, row {i}" for i in range(len(part))]
+    for name in set(COLUMNS[1:]) & set(part.column_names):
+        loaded = part[name][:]
+        values = [json.loads(line).get(name) for _, line in lines] or loaded
+        texts = [_text(value, name, row) for value, row in zip(values, rows, strict=True)]
+        if texts != loaded:
+            with contextlib.suppress(TypeError, ValueError):  # of Arrow: other types, which are refused later
+                part = part.remove_columns(name).add_column(name, texts)
+    return part.add_column(ROW_COLUMN, rows)
+
+
+def _file_of(part: Any, path: Path) -> tuple[Path | None, list[tuple[int, bytes]]]:
+    """The JSONL file that has the rows of a dataset, and its lines with their numbers; (None, []) if it is not known.
+
+    Of a folder with several files it is the one with as many lines as there are rows.
+    """
+    files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    found = []
+    for file in (file for file in files if file.suffix in _OF_LINES and file.is_file()):
+        numbered = enumerate(file.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+        lines = [(number, line) for number, line in numbered if line.strip()]
+        if len(lines) == len(part) and all(line.lstrip().startswith(b"{") for _, line in lines):
+            found.append((file, lines))
+    return found[0] if len(found) == 1 else (None, [])
+
+
+def _text(value: Any, name: str, row: str) -> Any:
+    """An entry of a column with integers as strings; floats are refused."""
+    if isinstance(value, list):
+        return [_text(one, name, row) for one in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return canonical(value, name, row) if is_number else value
+
+
 def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -> None:
     """Refuses a dataset without a row, without a column that the trainer could take a text from, or, `with_operands`,
-    with a column whose name is almost that of an operand column: nobody would read it."""
-    for column, meant in similar_columns(part.column_names or ()).items() if with_operands else ():
+    with a column that looks like an operand column and is none: nobody would read it."""
+    columns = set(part.column_names or ())
+    for column in sorted(columns - {*ALL_COLUMNS, ROW_COLUMN}) if with_operands else ():
         if column.lower().startswith("igc"):
             raise ValueError(
-                f"The dataset `{name}` has the column `{column}`, which is not read. Did you mean `{meant}`? Rename "
-                "the column."
+                f"The dataset `{name}` has the column `{column}`, which is not read. Operand columns are "
+                f"`{'`, `'.join(ALL_COLUMNS)}`: rename the column."
             )
-    columns = set(part.column_names or ())
     if hasattr(part, "__len__") and not len(part):
         raise ValueError(f"The dataset `{name}` has no rows.")
     if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
@@ -310,13 +360,15 @@ def _has_lists(part: Any) -> bool:
 
 def _as_lists(part: Any) -> Any:
     """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
-    from datasets import List
+    from datasets import List, Value
 
     present = [name for name in ALL_COLUMNS if name in part.column_names]
     if not present:
         return part
     features = part.features.copy()
-    features.update({name: List(features[name]) for name in present})
+    features.update({name: List(Value("string")) for name in present})
+    if COLUMNS[1] in present:
+        features[COLUMNS[1]] = List(List(Value("string")))
 
     def wrap(row: dict[str, Any]) -> dict[str, Any]:
         known = any(row[name] is not None for name in present)

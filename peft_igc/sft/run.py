@@ -19,15 +19,15 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
+from ..data.dataset import to_dataset
 from ..demo.measure import Measurement, failed, say
 from ..inference.loading import find_base
-from ..trainer.batches import as_dataset, tokenized
+from ..trainer.batches import tokenized
 from ..trainer.checkpoints import ended_by_signal, last_complete_checkpoint
 from ..trainer.config import WritingStage
-from ..trainer.labels_only import score_labels_only
 from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
-from ..tuner.base_model import TINY, innermost_model
+from ..tuner.base_model import TINY
 from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
@@ -96,8 +96,6 @@ def main(parsed: Parsed) -> IGCTrainer:
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
         make_model(source, config, parsed), training, None, train, test, tokenizer, writing_rows
     )
-    if config is None:
-        score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     progress = _progress(trainer, parsed, shown)
     batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
@@ -124,7 +122,9 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     stage, or None; generated rows of two stages are tokenized at once."""
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
-    train, test, held = load_corpora(parsed, conversational, excluded)
+    turns = [] if config is None else config.anchors.get("turns", [])
+    avoid = tokenizer.decode(turns[0]) if turns else ""  # an answer's header of plain text may be within a question
+    train, test, held = load_corpora(parsed, conversational, excluded, avoid)
     if config is None:
         return train, test, None, None
     check_annotated(train, parsed)
@@ -135,10 +135,11 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     rows = list(train)
 
     def writing_rows(stage: WritingStage) -> list[dict[str, Any]]:
-        return tokenized(rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded), tokenizer)
+        made = rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded, avoid)
+        return tokenized(made, tokenizer)
 
     more = [] if shown is None else shown.refusals
-    return as_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows
+    return to_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows
 
 
 def _progress(trainer: IGCTrainer, parsed: Parsed, shown: Measurement | None) -> Progress | None:

@@ -29,25 +29,34 @@ from .rounding import Rounding, places_of
 from .values import Limits, Refusal, Value, written
 
 
-__all__ = ["Claim", "Found", "Verdict", "check", "check_file"]
-
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
 _LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
 _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `<=`, `:=` and `!=` state no result
-_GOES_ON = frozenset({"+", "*", "^", "x", "scale", "letter", "ordinal", "strange", "!", "(", "number", "number_word"})
+_GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
+_COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
+_LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
 _REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
 _WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
-_DROPPED = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
-_JOINTS = frozenset({"-", "/", "'"})  # of one word: `t-shirts`, `guests/table`
+_APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
+_BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
+_PLAIN_PARTS = _BLANK | {"letter"}
+_PART = re.compile(r"[^\W\d_]+")
+# `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
+_WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
+_POINT = re.compile(r"(?<=[^\W\d_])\.")
+_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷–]|\Z)")
+_SIGN = re.compile(r"[-+*/×÷–—]")
+# `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
+_DOUBT = re.compile(r"[0-9][-–—][0-9]|[-+*/xX×÷–—(][\s$€£]*[-+*/×÷–—]")
+_DASHES = str.maketrans("–—", "--")
 _BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
-_CALCULATED = _BINARY | {"number", "currency", "(", ")"}
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -87,6 +96,7 @@ class _Number(NamedTuple):
     span: Span
     places: int
     percent: bool
+    counted: bool  # a word after it may multiply it: `420 million`, `8 dozen`, `20 L`
 
 
 def check(text: str) -> list[Claim]:
@@ -109,7 +119,7 @@ def check(text: str) -> list[Claim]:
             continue
         found, shift = _read(text, ends[at - 1])
         if not isinstance(found, Value) and kind != "equal":
-            found, shift = _read_words(pieces, at) or (found, shift)
+            found, shift = _read_words(text, pieces, at) or (found, shift)
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]
@@ -123,6 +133,7 @@ def check(text: str) -> list[Claim]:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
             doubtful = _measures_differ(pieces, claim.span, number.span) or _FRACTION.search(text, first, last)
+            doubtful = doubtful or (number.counted and _may_count(found.value, number))
             if compared.verdict is not Verdict.UNTRUE or not doubtful:
                 claim = compared
         claims.append(claim)
@@ -149,37 +160,87 @@ def _read(text: str, end: int) -> tuple[Value | Refusal, int]:
     return read(f"{text[start:end]}=", _LIMITS), start
 
 
-def _read_words(pieces: Pieces, at: int) -> tuple[Value, int] | None:
+def _read_words(text: str, pieces: Pieces, at: int) -> tuple[Value, int] | None:
     """The value of a clause before an equals sign that has words between its numbers; None if it may mean another.
 
-    `3 cats for Ann + 4 for Bob` has an operator between any two numbers, and no word that is a number, a function or
-    an operation, except a verb before them all: `we multiply 20 * 12`. The characters stay where they are.
+    `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
+    there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
+    them, as they do for `read`: `The third tank has 30 + 4 in the other`.
     """
-    kinds, said, ends = pieces
+    kinds, _, ends = pieces
     begin = at
-    while kinds[begin - 1] not in _CLAUSE_ENDS:
+    while kinds[begin - 1] not in _CLAUSE_ENDS or _abbreviates(kinds, begin - 1):
         begin -= 1
-    kept: list[str] = []
+    start = ends[begin - 1]
+    clause = _POINT.sub(" ", text[start : ends[at - 1]])
+    bare = _WORD.sub(_spaces, clause)
+    first = _first(bare)
+    left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
+    kept, plain = clause, 0
     units: set[tuple[str, str]] = set()
-    last = ""  # the kind of the last number, operator or bracket
-    for place in range(begin, at):
-        kind, one, joins = kinds[place], said[place], kinds[place - 1] in _WORDS and kinds[place + 1] in _WORDS
-        if kind == "unit":
-            units.add(words().units[one.casefold()])
-        worded = kind in _DROPPED or (not last and kind in ("operator", "link")) or (joins and kind in _JOINTS)
-        variable = worded and len(one) == 1 and one.isalpha() and (one != "a" or kinds[place - 1] == "number")
-        if variable or (kind not in _CALCULATED and not worded and kind != "space"):
-            return None
-        if not worded and kind not in ("space", "currency"):
-            tight = kind in ("-", "dash") and kinds[place - 1] != "space"  # `3-5 cats` is a range
-            if kind in _BINARY and (not last or last in _BINARY or tight):
-                return None
-            last = kind
-        kept.append("-" if kind == "dash" else " " * len(one) if worded else one)
-    if len({quantity for quantity, _ in units}) < len(units):
-        return None  # `3 feet on top + 4 inches`
-    found = read(f"{''.join(kept)}=", _LIMITS)
-    return (found, ends[begin - 1]) if isinstance(found, Value) else None
+    before = ""
+    for match in _WORD.finditer(clause):
+        kind = _class(match[0])
+        if _is_blank(match, kind, before, in_front=match.end() <= first):
+            kept = kept[: match.start()] + _spaces(match) + kept[match.end() :]
+            if left <= match.start() < first:
+                plain = 0 if kind == "of" else plain + (kind in _WORDS)
+        elif match.end() <= first:
+            left, plain = match.end(), 0
+        measure = words().units.get(_PART.findall(match[0])[0].casefold())
+        if measure and match.start() >= first and before not in _APART and match[0][0] != "/":
+            units.add(measure)
+        before = kind
+    if (left and plain < 2) or _DOUBT.search(bare) or _SIGN.search(bare, left, first):
+        return None
+    found = read(f"{' ' * left}{kept[left:].translate(_DASHES)}=", _LIMITS)
+    if not isinstance(found, Value):
+        return None
+    differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
+    return None if differ and any(item.kind in ("+", "-") for item in found.items) else (found, start)
+
+
+def _spaces(match: re.Match[str]) -> str:
+    """As many spaces as a word has characters, except of the `x` of a product."""
+    return match[0] if match[0] in "xX" else " " * len(match[0])
+
+
+def _class(word: str) -> str:
+    """The class of a word; of one with several parts `letters`, or `other` if a part may say something of a value."""
+    kinds = [words().kinds[part] for part in _PART.findall(word)]
+    if kinds[-1] == "modifier" and _PLAIN_PARTS.issuperset(kinds[:-1]):  # `tiles/square`
+        return "modifier"
+    return kinds[0] if len(kinds) == 1 else "letters" if _PLAIN_PARTS.issuperset(kinds) else "other"
+
+
+def _is_blank(match: re.Match[str], kind: str, before: str, in_front: bool) -> bool:
+    """Whether a word says nothing of the values around it."""
+    word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
+    if len(word) == 1:
+        return word == "a" and not touched
+    if kind in ("operator", "link"):  # `we multiply 20 * 12`, `40 times / 2`
+        return in_front or _NO_OPERAND.match(match.string, match.end()) is not None
+    after = _WORD.match(match.string, match.end() + 1)
+    return kind in _BLANK or (kind == "modifier" and after is not None and _class(after[0]) == "unit")
+
+
+def _first(bare: str) -> int:
+    """The first number of those at the end of a clause that have an operator between any two."""
+    kinds, _, ends = split(bare)
+    first, joined = len(bare), True
+    for place in range(len(kinds) - 1, 0, -1):
+        if kinds[place] == "number":
+            if not joined:
+                break
+            first, joined = ends[place - 1], False
+        joined = joined or kinds[place] in _BINARY
+    return first
+
+
+def _abbreviates(kinds: list[str], at: int) -> bool:
+    """Whether a point belongs to the word before it: `8 ft. * 20 sq. ft. =`."""
+    after = at + 1 + (kinds[at + 1] == "space")
+    return kinds[at] == "." and kinds[at - 1] in _WORDS and kinds[after] in _BINARY | {"=", "unit"}
 
 
 def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
@@ -223,33 +284,58 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
         below = literal(said[end + 1])
         value, end, places = value / below if value is not None and below else None, end + 2, _EXACT
     clock = said[at][0] == "0" and said[at][1:2].isdigit()  # `0900 - 0130 = 0730`
-    if clock or places > _EXACT or _goes_on(pieces, end):
+    after = _after(pieces, end)
+    if clock or places > _EXACT or after is _After.CHANGES:
         value = None
     span = begin, ends[end - 1]
-    return _Number(-value if value is not None and negative else value, span, places, percent)
+    value = -value if value is not None and negative else value
+    return _Number(value, span, places, percent, after is _After.COUNTS)
 
 
-def _goes_on(pieces: Pieces, at: int) -> bool:
-    """Whether the text after a number changes it: `= 24 * 3`, `= 5 million`, `= 3 1/2`, `= 3 remainder 1`, `= 3,5`."""
+class _After(enum.Enum):
+    """What the text after a number does to it."""
+
+    NOTHING, COUNTS, CHANGES = range(3)
+
+
+def _after(pieces: Pieces, at: int) -> _After:
+    """Whether a word after a number may multiply it: `= 5 million`, or it is another one: `= 24 * 3`, `= 3,5`."""
     kinds, said, _ = pieces
+    changes = False
     if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
-        return kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
+        changes = kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
+        return _After.CHANGES if changes else _After.NOTHING
     spaced = kinds[at] == "space"
     while kinds[at] == "space":
         at += 1
     kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
     if kind == "/":  # `$15/hr`
-        return spaced or kinds[after] not in ("letters", "unit")
-    if kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
-        return kinds[after] not in _WORDS
-    if kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
-        return kinds[after : after + 2] == ["number", "/"]
-    if kind in ("unit", "letters"):  # `5 hours 30 minutes`, `240 students - 16`
-        after += kinds[after] in _BINARY and kinds[after + 1] == "space"
-        after += kinds[after] in _BINARY or kinds[after] == "space"
-        return kinds[after : after + 1] == ["number"]
-    variable = not spaced and len(said[at]) == 1 and said[at].isalpha()
-    return kind in _GOES_ON or variable or said[at].casefold() in _REMAINDER
+        changes = spaced or kinds[after] not in ("letters", "unit")
+    elif kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
+        changes = kinds[after] not in _WORDS
+    elif kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
+        changes = kinds[after : after + 2] == ["number", "/"]
+    elif kind in _COUNTING or kind in ("unit", "letters"):
+        joined = kinds[after] in _BINARY  # `240 students - 16`
+        after += joined + (joined and kinds[after + 1] == "space")
+        goes_on = kinds[after : after + 1] == ["number"]
+        if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
+            return _After.COUNTS if goes_on or kind in _COUNTING else _After.NOTHING
+        changes = True
+    changes = changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER
+    return _After.CHANGES if changes else _After.NOTHING
+
+
+def _may_count(value: Fraction, number: _Number) -> bool:
+    """Whether a number times a whole one, or a whole part of it, may be a value, or a part of one more added to it."""
+    given = number.value
+    assert given is not None
+    if not value or not given:
+        return True
+    ratio = max(abs(value / given), abs(given / value))
+    half = Fraction(1, 2 * 10**number.places) if number.places else Fraction(0)
+    whole = abs(ratio - round(ratio)) <= ratio * half / abs(given)
+    return whole or ratio >= _LARGE or abs(value - given) < 1
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:

@@ -16,8 +16,6 @@ from .refusals import Reason, Refused, Span
 from .values import Item, Limits
 
 
-__all__ = ["ALL_WORDS", "CLOSE", "NUMBERS", "OPEN", "STRANGE", "WORDS", "Expression", "NeedsMore"]
-
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
 WORDS = frozenset({"letters", "unit", "glue", "request", "per", "month", "ordinal", "scale", "letter"})

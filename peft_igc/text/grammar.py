@@ -25,8 +25,6 @@ from .refusals import Reason, Refused, Span
 from .values import Item, Limits, Reduction
 
 
-__all__ = ["Operand", "evaluate"]
-
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
 _DEEPEST = 200  # operations within each other, in recursion
@@ -35,17 +33,12 @@ _AFTER = {*OPERATORS, *CLOSING.values(), ",", _END.kind}  # an operand
 
 
 class Operand(NamedTuple):
-    """A value, and its characters.
-
-    Attributes:
-        percent: whether it is a percentage: a number with its sign, or of such numbers a sum or a part.
-        sum: whether it is one of the latter two, which are written with a sign.
-    """
+    """A value, and its characters."""
 
     value: Fraction
-    percent: bool
+    percent: bool  # whether it is a percentage: a number with its sign, or of such numbers a sum or a part
     span: Span
-    sum: bool = False
+    sum: bool = False  # whether it is one of the latter two, which are written with a sign
 
 
 def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Operand:

@@ -20,8 +20,6 @@ from .pieces import CONTROL, Pieces, literal, split
 from .refusals import Span
 
 
-__all__ = ["JOINTS", "Integer", "Number", "ends_in_minus", "integers", "numbers", "numbers_of"]
-
 _NUMERIC = STRANGE | {"function"}
 _COUNTED = _NUMERIC | {"number", "one"}
 _BREAKING = frozenset({"%", "^", "!", "other", "dash"})
@@ -38,21 +36,13 @@ _BEFORE_A_SIGN = _OPERATIONS | {"edge", "cut", "control", ":", "quote", "and", "
 
 
 class Number(NamedTuple):
-    """Something numeric in a text.
+    """Something numeric in a text."""
 
-    Attributes:
-        value: with its sign; None: it is not understood.
-        span: its characters, without sign and currency.
-        may_negate: a word such as `minus` is before it that may be its sign, or name the operation.
-        sign: the piece that negates it, or may; 0 for none.
-        at: its own piece.
-    """
-
-    value: Fraction | None
-    span: Span
-    may_negate: bool = False
-    sign: int = 0
-    at: int = 0
+    value: Fraction | None  # with its sign; None: it is not understood
+    span: Span  # its characters, without sign and currency
+    may_negate: bool = False  # a word such as `minus` is before it that may be its sign, or name the operation
+    sign: int = 0  # the piece that negates it, or may; 0 for none
+    at: int = 0  # its own piece
 
 
 def numbers(text: str) -> list[Number]:

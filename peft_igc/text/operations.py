@@ -26,8 +26,6 @@ from .rounding import places_of
 from .values import Limits, written
 
 
-__all__ = ["FUNCTIONS", "MANY", "OPERATORS", "Function", "Operator", "register_operation", "takes"]
-
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
 _MOST_CALLS = 8
 MOST_BITS = 4096  # of a numerator or denominator; some thirty times those of the longest operands
@@ -71,26 +69,20 @@ def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fract
 
 @dataclass(frozen=True)
 class Function:
-    """A named function of `fewest` to `most` arguments.
+    """A named function of `fewest` to `most` arguments."""
 
-    Attributes:
-        apply: of the arguments; None where they have no exact value.
-        fewest, most: numbers of arguments.
-        symbols: operations that a request may name and mean this function, such as `/` of a remainder.
-        phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
-        slots, seconds: of a user's function, whose calls run in threads: how many may go on at once, and the longest
-            time of one.
-        function: what a user registered.
-    """
-
-    apply: Callable[..., Fraction | None]
+    apply: Callable[..., Fraction | None]  # of the arguments; None where they have no exact value
+    # `fewest`, `most`: numbers of arguments.
     fewest: int = 1
     most: int = 1
-    symbols: str = ""
+    symbols: str = ""  # operations that a request may name and mean this function, such as `/` of a remainder
+    # requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows
     phrasings: tuple[str, ...] = ()
+    # `slots`, `seconds`: of a user's function, whose calls run in threads: how many may go on at once, and the longest
+    # time of one.
     slots: threading.Semaphore | None = None
     seconds: float = 0.0
-    function: Callable[..., Any] | None = None
+    function: Callable[..., Any] | None = None  # what a user registered
 
     def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
         """The value of the function; raises `Refused` if it takes another number of arguments, or has no value for

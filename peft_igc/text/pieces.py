@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "whole", "words"]
-
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 FOLDER = Path(__file__).parent / "languages"
 _CHARACTERS: dict[str, str] = {
@@ -57,22 +55,16 @@ _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """What words mean, by their letters in `casefold`.
+    """What words mean, by their letters in `casefold`."""
 
-    Attributes:
-        kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
-        units: of a unit, its quantity and its name: `("length", "kilometer")`.
-        functions: of a function, its name in `operations.FUNCTIONS`, whose names need not be here, or another one
-            that has no value.
-        operations: of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own.
-        labels: words before a number that only names something: `Task 7`.
-    """
-
+    # the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money
     kinds: Mapping[str, str]
-    units: Mapping[str, tuple[str, str]]
+    units: Mapping[str, tuple[str, str]]  # of a unit, its quantity and its name: `("length", "kilometer")`
+    # of a function, its name in `operations.FUNCTIONS`, whose names need not be here, or another one that has no value
     functions: Mapping[str, str]
+    # of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own
     operations: Mapping[str, str]
-    labels: frozenset[str]
+    labels: frozenset[str]  # words before a number that only names something: `Task 7`
 
 
 @functools.cache
@@ -101,18 +93,13 @@ def words() -> Words:
 
 
 class Pieces(NamedTuple):
-    """Pieces of a text. The first one is what is before them: of kind `edge`, or `cut` if there is more text.
+    """Pieces of a text. The first one is what is before them: of kind `edge`, or `cut` if there is more text."""
 
-    Attributes:
-        kinds: `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word
-            that is in no list, `letter` of a single one. `strange` is numeric and not understood.
-        said: the text of each.
-        ends: the character after each.
-    """
-
+    # `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word that is
+    # in no list, `letter` of a single one. `strange` is numeric and not understood.
     kinds: list[str]
-    said: list[str]
-    ends: list[int]
+    said: list[str]  # the text of each
+    ends: list[int]  # the character after each
 
 
 def split(text: str, start: int = 0) -> Pieces:

@@ -22,8 +22,6 @@ from .surroundings import BAD_WORDS, after, before_equals, before_request, look_
 from .values import Limits, Reduction, Refusal, Value, finished
 
 
-__all__ = ["MOST_READ", "read"]
-
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")

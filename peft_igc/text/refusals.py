@@ -10,8 +10,6 @@ from __future__ import annotations
 import enum
 
 
-__all__ = ["Reason", "Refused", "Span"]
-
 Span = tuple[int, int]  # the first character and the one after the last
 
 

@@ -1,7 +1,7 @@
 """Requests in words: what a network meant by some numbers and an operation, and whether the text contradicts it.
 
-In: a text, and what was `Meant`: numbers, an operation, and which numbers are negated. Out: the `Value`, exact, or
-a `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
+In: a text, an operation, the characters of its operands, and which of them are negated. Out: the `Value`, exact, or a
+`Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
 two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
 one operation, in words or symbols, and another one is meant.
 Try it: `pytest tests/text/test_golden.py`
@@ -23,8 +23,6 @@ from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
 
 
-__all__ = ["Answer", "Meant", "answer", "calculated"]
-
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
@@ -34,20 +32,6 @@ _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", ".", "?", "!", ";"})
 
 
-class Meant(NamedTuple):
-    """What a network reads in a text.
-
-    Attributes:
-        operation: its symbol, or the name of one of `operations.FUNCTIONS`.
-        spans: characters of the operands, or more of the text around them, in the order of the operation.
-        negated: whether each operand has a minus sign; asked only where a word may be one.
-    """
-
-    operation: str
-    spans: tuple[Span, ...]
-    negated: tuple[bool, ...]
-
-
 class Answer(NamedTuple):
     """The answer to a request, and whether the text states the operation that is meant."""
 
@@ -55,38 +39,39 @@ class Answer(NamedTuple):
     stated: bool
 
 
-def answer(text: str, meant: Meant, limits: Limits) -> Answer:
+def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[bool], limits: Limits) -> Answer:
     """What a request in words is worth.
 
     Args:
         text: ends where a result is due, as in `reading.read`.
-        meant: what is read in it.
+        operation: that a network reads in it, a symbol or the name of one of `operations.FUNCTIONS`.
+        spans: characters of the operands, or more of the text around them, in the order of the operation.
+        negated: whether each operand has a minus sign; asked only where a word may be one.
         limits: of numbers and values. Results of two integers are integers, unless the text says how they are rounded.
             Only functions have operands with a point or a per cent sign.
     """
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
-    begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans))  # of the message, -1 of the only one
+    begin = text.rfind(CONTROL, 0, min(span[0] for span in spans))  # of the message, -1 of the only one
     pieces = split(f"{text}\n", max(begin, 0))
-    function = FUNCTIONS.get(meant.operation)
+    function = FUNCTIONS.get(operation)
     listed = numbers_of(pieces, percents=function is not None)
     items: tuple[Item, ...] = ()
     stated = False
     found: Value | Refusal
     try:
         operands = [
-            _operand(pieces, listed, span, negated, function)
-            for span, negated in zip(meant.spans, meant.negated, strict=True)
+            _operand(pieces, listed, span, minus, function) for span, minus in zip(spans, negated, strict=True)
         ]
         said, named = stated_operations(pieces, operands)
-        stated = said | named == {meant.operation}
-        if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
+        stated = said | named == {operation}
+        if operation in OPERATORS and vetoes(said, named, operation):
             raise Refused(Reason.OTHER_OPERATION)
         if function is not None:
             _check_function(pieces, operands, function, said)
-        items = _items(operands, meant.operation)
-        found = _value(operands, meant.operation, limits, items)
+        items = _items(operands, operation)
+        found = _value(operands, operation, limits, items)
     except Refused as refused:
         found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())
     return Answer(found, stated)

@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple, cast
 from .pieces import CONTROL
 
 
-__all__ = ["EXACT", "Division", "Mode", "Rounding", "Wish", "asked_rounding", "places_of"]
-
 Division = Literal["exact", "floor", "trunc"]  # of a quotient with a remainder, as `calculator.calculate` has it
 Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
 _INTEGERS = ("floor", "trunc")
@@ -28,21 +26,15 @@ _MOST = 1000  # places of a setting
 
 
 class Rounding(NamedTuple):
-    """How a value becomes a decimal.
+    """How a value becomes a decimal."""
 
-    Attributes:
-        mode: `"refuse"` gives no result where a value does not end. `"floor"` and `"trunc"` make an integer of every
-            quotient, as Python's `//` and C's `/` do. The others round the last value: `"half_even"` and `"half_up"`
-            to the nearest one, a half to the even digit or away from zero; `"down"` towards zero, `"up"` away from it.
-        places: after the point; below 0 in front of it; or significant digits.
-        significant: `places` counts significant digits.
-        always: also a value that ends is rounded to `places`, and written with as many.
-    """
-
+    # `"refuse"` gives no result where a value does not end. `"floor"` and `"trunc"` make an integer of every quotient,
+    # as Python's `//` and C's `/` do. The others round the last value: `"half_even"` and `"half_up"` to the nearest
+    # one, a half to the even digit or away from zero; `"down"` towards zero, `"up"` away from it.
     mode: Mode = "refuse"
-    places: int = 0
-    significant: bool = False
-    always: bool = False
+    places: int = 0  # after the point; below 0 in front of it; or significant digits
+    significant: bool = False  # `places` counts significant digits
+    always: bool = False  # also a value that ends is rounded to `places`, and written with as many
 
     @classmethod
     def of(cls, setting: str) -> Rounding:

@@ -25,9 +25,6 @@ from .token_table import POINTED, UNSPELLED, TokenTable
 from .vocabulary import PADDING
 
 
-__all__ = ["ENDS", "Continuation", "Progress", "Row", "Spelled", "Style", "Written"]
-
-
 _NUMERIC = frozenset("0123456789.")
 
 
@@ -50,47 +47,14 @@ class Spelled(enum.IntEnum):
 ENDS = (Spelled.END, Spelled.TOLD)  # the last states
 
 
-class Written(NamedTuple):
-    """A result as it is written."""
-
-    plain: str  # without sign: `0.05`
-    negative: bool
-    percent: bool = False
-
-    @classmethod
-    def of(cls, digits: str, negative: bool, scale: int, width: int) -> Written | None:
-        """A result with `scale` digits after the point, of a percentage `-1 - scale`. Leading zeros may be absent:
-        0.05 is `5` with scale 2.
-
-        None if there is nothing to write, or a decimal has more than `width` digits.
-        """
-        percent = scale < 0
-        scale = -1 - scale if percent else scale
-        if scale and digits:
-            digits = digits.rjust(scale + 1, "0")
-            if len(digits) > width:
-                return None
-            digits = f"{digits[:-scale]}.{digits[-scale:]}"
-        return cls(digits, negative, percent) if digits else None
-
-    def is_spelled_by(self, table: TokenTable) -> bool:
-        """Whether a vocabulary has the tokens for it."""
-        return not ("." in self.plain and table.point is None) and not (self.percent and table.percent is None)
-
-
 class Style(NamedTuple):
-    """How an adapter writes results.
+    """How an adapter writes results."""
 
-    Attributes:
-        table: how the tokens spell them.
-        once: whether the first number after an anchor counts as its result, and a point or comma after the result as
-            its end. Nothing is written after that.
-        ends: tokens that end a turn, and all that is written in it.
-    """
-
-    table: TokenTable
+    table: TokenTable  # how the tokens spell them
+    # whether the first number after an anchor counts as its result, and a point or comma after the result as its end.
+    # Nothing is written after that.
     once: bool = False
-    ends: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()  # tokens that end a turn, and all that is written in it
 
 
 class Continuation(NamedTuple):
@@ -105,7 +69,7 @@ class Progress:
 
     Args:
         style: how it is written.
-        result: the result.
+        result: the result as it is written, such as `-0.05` or `17%`.
         anchor: position of its anchor, the first token that `after` takes.
 
     Attributes:
@@ -115,8 +79,9 @@ class Progress:
         ended: position of the token that ended the turn, -1 if none has.
     """
 
-    def __init__(self, style: Style, result: Written, anchor: int) -> None:
+    def __init__(self, style: Style, result: str, anchor: int) -> None:
         self._style, self._result, self._anchor = style, result, anchor
+        self._plain, self._negative, self._percent = result.strip("-%"), result[0] == "-", result[-1] == "%"
         self.position, self.completed, self.ended = anchor, -1, -1
         # Of the latest token: its characters, whether it joins numbers on both sides, and whether it ends the result.
         self._last, self._joins, self._whole = "", False, False
@@ -148,18 +113,18 @@ class Progress:
         if not self._fits:
             return ""
         number = "0" * self._number.startswith(".") + self._number
-        return number if self._result.plain.startswith(number) else ""
+        return number if self._plain.startswith(number) else ""
 
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
-        spelled, position, result = self._style.table.characters(token), self.position, self._result
+        spelled, position, plain = self._style.table.characters(token), self.position, self._plain
         once, before, followed = self._style.once, self._number, self._whole
         self.position += 1
         if token in self._style.ends and position > self._anchor:
             self.ended = position
             return None
         number, self._number = spelled.strip(" "), ""
-        punctuation = "." in number and (position == self._anchor or "." not in result.plain)
+        punctuation = "." in number and (position == self._anchor or "." not in plain)
         if number[-1] in _NUMERIC and not punctuation:
             if spelled[0] == " " or not before:
                 self._open(position, spelled)
@@ -169,23 +134,23 @@ class Progress:
         known = self._known() if self._number else ""
         leading = known != "" and self._number == "."  # the point of `.5`, or the end of a sentence
         inside = self._number != "" and not leading and (number != "." or known != "")
-        self._whole = whole = known == result.plain
+        self._whole = whole = known == plain
         again = 0 <= self.completed < (self._start if inside else position)
-        closed = result.percent and spelled == "%" and followed  # the sign after the digits
+        closed = self._percent and spelled == "%" and followed  # the sign after the digits
         mark = once and followed and spelled in (".", ",") and not inside  # no digit may follow
         at_end = closed or (mark and self.completed >= self._start)
         if self.completed < 0 and (whole or (once and inside and not known and self._start > self._anchor)):
             self.completed = position
         if at_end:
             return Continuation(-1, self._end)
-        active = known if inside else token != PADDING and (result.negative or spelled != "-")
+        active = known if inside else token != PADDING and (self._negative or spelled != "-")
         if not active or (once and again):
             return None
         following = self._next(known)
         if inside:
             middle = Spelled.RESUMED if again else Spelled.MIDDLE
-            return Continuation(following, self._end if whole and not result.percent else middle)
-        if spelled == "-" or (leading and result.negative):
+            return Continuation(following, self._end if whole and not self._percent else middle)
+        if spelled == "-" or (leading and self._negative):
             return Continuation(following, Spelled.SIGNED)
         waiting = Spelled.START if position == self._anchor else Spelled.WAITING
         return Continuation(following, Spelled.AGAIN if again else waiting)
@@ -196,15 +161,15 @@ class Progress:
         signed = self._last == "-" and spelled[0] != " "
         joined = (self._joins or self._last == UNSPELLED) and not apart
         # A token that ends in a point but is none, such as `=.`: the number after it has lost its first digits.
-        decimal = "." in self._result.plain and position - 1 > self._anchor
+        decimal = "." in self._plain and position - 1 > self._anchor
         loose = decimal and self._last == POINTED and spelled[0] != " "
         self._start = position
-        self._fits = position > self._anchor and signed == self._result.negative and not (joined or loose)
+        self._fits = position > self._anchor and signed == self._negative and not (joined or loose)
 
     @property
     def _end(self) -> Spelled:
         """The state after the result: whether it is directly after the anchor."""
-        return Spelled.END if self._start - 1 - self._anchor <= self._result.negative else Spelled.TOLD
+        return Spelled.END if self._start - 1 - self._anchor <= self._negative else Spelled.TOLD
 
     def _next(self, known: str) -> int:
         """The next token of the result, of which some is known; -1 if it is complete.
@@ -212,11 +177,11 @@ class Progress:
         Groups are counted from the left, as a tokenizer counts them before and after a point; so a text that splits a
         group differently returns to the grouping.
         """
-        table, result = self._style.table, self._result
-        if result.negative and not known and self._last != "-":
+        table = self._style.table
+        if self._negative and not known and self._last != "-":
             return table.minus
-        rest = result.plain[len(known) :]
-        mark = table.percent if result.percent and not rest else table.point if rest[:1] == "." else None
+        rest = self._plain[len(known) :]
+        mark = table.percent if self._percent and not rest else table.point if rest[:1] == "." else None
         if mark is not None:
             return mark
         since = len(known.rpartition(".")[2])
@@ -224,12 +189,9 @@ class Progress:
 
 
 class Row(NamedTuple):
-    """The steps of one text: a value, so the rows of a batch are repeated and reordered like any other list.
+    """The steps of one text: a value, so the rows of a batch are repeated and reordered like any other list."""
 
-    Attributes:
-        steps: the anchor of each step, ascending, and the progress of its result; None if it has none.
-    """
-
+    # the anchor of each step, ascending, and the progress of its result; None if it has none
     steps: tuple[tuple[int, Progress | None], ...] = ()
 
     def needs(self, start: int | None = None) -> int | None:

@@ -22,13 +22,10 @@ from .operations import FUNCTIONS
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["BAD_WORDS", "after", "before_equals", "before_request", "look_alike"]
-
 _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
-_JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
 _DATE = re.compile(
@@ -75,14 +72,12 @@ def before_equals(read: Expression, at: int) -> None:
             words = 1  # with a word before it, it ends a sentence
         elif kind in WORDS:
             words += 1
-            while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:  # `well-known`
-                at -= 2
             if words >= 2:
                 if chain or colon:
                     _clause(read, at - 1, chain)
-                return _closing(read, at - 1)
-        elif kind in ("-", "*", "/"):
-            return _bullet(read, at)
+                if _plain_operator(read, left := read.skip(at - 1)):  # a word is its operand
+                    raise read.refuse(Reason.NOT_UNDERSTOOD, left)
+                return
         at -= 1
 
 
@@ -137,26 +132,6 @@ def _clause(read: Expression, at: int, chain: bool) -> None:
         if kind == "rounding" or (changes and chain):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         right, at = kind, at - 1
-
-
-def _bullet(read: Expression, at: int) -> None:
-    """A sign before words is the mark of a list at the start of a line, and an operator elsewhere."""
-    while read.kind(at - 1) in ("space", "*"):
-        at -= 1
-    if read.kind(at - 1) not in _ENDS:
-        raise read.refuse(Reason.NOT_UNDERSTOOD, at - 1)
-
-
-def _closing(read: Expression, at: int) -> None:
-    """Two words excuse what is before them, but not an operator with a word as its operand."""
-    while read.kind(at) in _JOINTS:
-        at -= 1
-    if read.kind(at) == "space":
-        at = read.skip(at)
-        if read.kind(at) in ("-", "*") and not _plain_operator(read, at):
-            _bullet(read, at)
-        elif read.kind(at) in ("+", "*", "/", "^"):
-            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
 
 
 def before_request(read: Expression, at: int) -> bool:
@@ -246,6 +221,8 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
                 return at, False
             phase, at = "clean", inside
             continue
+        if kind in CLOSE and read.kind(read.skip(at - 1)) in NUMBERS | CLOSE:
+            raise read.refuse(Reason.UNBALANCED, at)  # `What is 9 - 4 - 1 ) ?`
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
         if joins or kind in STRANGE or kind in ("modifier", "sign", "*") or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)

@@ -17,8 +17,6 @@ from .literals import JOINTS, ends_in_minus
 from .vocabulary import Vocabulary
 
 
-__all__ = ["POINTED", "UNSPELLED", "TokenTable", "numbers_of"]
-
 _MOST_TOKENS = 1 << 24  # of a vocabulary; the largest known have a few hundred thousand
 _MOST_GROUP = 6  # digits per token of a result: there is a token for each group
 OTHER, POINTED, UNSPELLED = "x", "…", "?"  # `TokenTable.characters` of tokens without digits
@@ -32,24 +30,18 @@ _ENDS_OF_MINUS = ("\u2212".encode()[1:], "\u2212".encode()[2:])
 class TokenTable:
     """How the tokens of a vocabulary spell numbers. It does not change; copies are the object itself.
 
-    Args:
-        vocabulary: The texts of all tokens, 0..V-1.
-        group: Digits per token of a written result, grouped from the left; 1 is single digits.
-        minus: Id of the token for a minus sign.
-        point: Id of the token for a decimal point; None if there is none. Decimals are then not written.
-        unused: Ids of tokens that spell the digits of another token, which the tokenizer uses.
-        decimals: Whether the network may point at a number with a point or a per cent sign, see `integers`.
-
     Raises:
         ValueError: The facts contradict the vocabulary; the message names the first such token.
     """
 
-    vocabulary: Vocabulary
-    group: int
-    minus: int
+    vocabulary: Vocabulary  # The texts of all tokens, 0..V-1
+    group: int  # Digits per token of a written result, grouped from the left; 1 is single digits
+    minus: int  # Id of the token for a minus sign
+    # Id of the token for a decimal point; None if there is none. Decimals are then not written.
     point: int | None = None
+    # Ids of tokens that spell the digits of another token, which the tokenizer uses
     unused: frozenset[int] = frozenset()
-    decimals: bool = False
+    decimals: bool = False  # Whether the network may point at a number with a point or a per cent sign, see `integers`
     _characters: dict[int, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +131,10 @@ class TokenTable:
         marks = (self.minus, self.point, self.percent)
         digits = (token for token, text in self.numbers.items() if text[0] != " ")
         return sorted({*digits, *(one for one in marks if one is not None)})
+
+    def spells(self, result: str) -> bool:
+        """Whether there are tokens for the marks of a result."""
+        return not ("." in result and self.point is None) and not ("%" in result and self.percent is None)
 
     def characters(self, token: int) -> str:
         """What a token, any integer, may be of a number: of a numeric one its text, such as ` 12` or `.5`; a point, a

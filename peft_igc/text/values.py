@@ -16,8 +16,6 @@ from .refusals import Reason, Refused, Span
 from .rounding import EXACT, Rounding, places_of
 
 
-__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
-
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
 

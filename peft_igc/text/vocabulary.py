@@ -22,8 +22,6 @@ from typing import Any, NamedTuple
 from .pieces import CONTROL, UNKNOWN
 
 
-__all__ = ["EMBEDDED", "PADDING", "UNSEEN", "Spelled", "Vocabulary", "special_tokens", "token_ids"]
-
 # Ids of positions whose token is not known. All other ids are those of the tokenizer.
 EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
 UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
@@ -44,15 +42,11 @@ _CURE = "Create it again: `Vocabulary.from_tokenizer(tokenizer)`."
 
 
 class Spelled(NamedTuple):
-    """The characters of a text, and which tokens they are in.
+    """The characters of a text, and which tokens they are in."""
 
-    Attributes:
-        text: the characters.
-        ends: for each token, the number of characters up to its end. A character in several tokens counts for the
-            first one, so the ends of a text do not change when it goes on.
-    """
-
-    text: str
+    text: str  # the characters
+    # for each token, the number of characters up to its end. A character in several tokens counts for the first one,
+    # so the ends of a text do not change when it goes on.
     ends: list[int]
 
 

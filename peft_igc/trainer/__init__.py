@@ -5,10 +5,9 @@
 * `reading_only`: training steps that end after the reading, and run the frozen layers once per text.
 * `two_stage`: after such steps alone, the writing, on prompts that are read once; `batches`: rows tokenized at once,
   batches of rows of similar length; `progress`: lines with losses and the time left.
-* `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
-  `precision`: whether bf16 is faster.
+* `optimizer`: Muon for matrices, AdamW for the rest; `precision`: whether bf16 is faster.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
-* `record`: a plot of the logs, and the record in a card; `checks`: what is refused.
+* `record`: the record in a card; `checks`: what is refused.
 
 Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
 their dependencies. Start with `trainer`.

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from datasets import Dataset
 from torch.utils.data import Sampler
 
 from ..data.columns import ALL_COLUMNS
@@ -42,12 +41,6 @@ class Lots(Sampler[int]):
             batches = [lot[start : start + size] for start in range(0, len(lot), size)]
             rng.shuffle(batches)
             yield from itertools.chain(*batches[: self.batches - first])
-
-
-def as_dataset(made: Sequence[Mapping[str, Any]]) -> Dataset:
-    """`tokenized` rows as a dataset for `IGCTrainer`."""
-    names = dict.fromkeys(name for row in made for name in row)
-    return Dataset.from_dict({name: [row.get(name) for row in made] for name in names})
 
 
 def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:

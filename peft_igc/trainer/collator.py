@@ -18,13 +18,13 @@ from typing import Any
 
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, ROW_COLUMN, encode_steps
+from ..data.columns import ALL_COLUMNS, ROW_COLUMN, UNKNOWN, encode_steps
 from ..data.exact_values import StepLabel
 from ..mappings.readings import IGNORE
 from ..text.token_table import TokenTable
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
-from .labels import STEPS, UNKNOWN, steps_of, steps_of_checked, warn_of_unread
+from .labels import STEPS, steps_of, steps_of_checked, warn_of_unread
 
 
 logger = logging.getLogger(__name__)

@@ -116,7 +116,7 @@ class IGCSFTConfig(SFTConfig):
             than whole passes. Requires `max_steps`, a single process, a calculator and nothing else that is trained,
             and rows in which only the last anchor is followed by labels.
 
-        > Parameters that control evaluation and reports
+        > Parameters that control evaluation
 
         igc_exact_match (`int`, *optional*, defaults to `0`):
             Number of rows of each eval set that are answered by greedy generation at every evaluation, given only
@@ -128,9 +128,6 @@ class IGCSFTConfig(SFTConfig):
         igc_exact_match_tokens (`int`, *optional*, defaults to `24`):
             Maximum number of tokens of an answer, including the end token. A generated answer without an end is wrong
             and also counted in `eval_exact_match_cut`. Rows whose correct answer is longer are skipped.
-        igc_curves (`bool`, *optional*, defaults to `True`):
-            Whether to plot losses, read accuracy and exact match against the step at the end of the training, into
-            `learning_curves.png` in `output_dir`. Requires matplotlib.
     """
 
     _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "igc_writing"]
@@ -146,7 +143,6 @@ class IGCSFTConfig(SFTConfig):
     )
     igc_exact_match: int = 0
     igc_exact_match_tokens: int = 24
-    igc_curves: bool = True
 
     def __post_init__(self) -> None:
         # Both names at once, so that no version warns of the other one, which TRL (1.16) sets by default.

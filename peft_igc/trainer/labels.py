@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import torch
 from trl import SFTConfig
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, check_columns, label
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns, label
 from ..data.exact_values import EXPRESSION, StepLabel
 from ..mappings.decisions import said_at
+from ..mappings.places import number_runs
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.places import number_runs
 from ..text.literals import integers
 from ..text.refusals import Reason
 from ..text.values import Limits
@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 STEPS = "igc_steps"
 ROW_COLUMNS = (*ALL_COLUMNS, STEPS, ROW_COLUMN)
 
-UNKNOWN = StepLabel(None, None, None, Status.NONE)
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
 

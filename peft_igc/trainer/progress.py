@@ -40,22 +40,20 @@ class Progress(TrainerCallback):
         self.check_seconds = 0.0  # in measurements
         self.stopped_early = False  # by the time limit
         self._begin: float | None = None
-        self._end: float | None = None
         self._writing: tuple[int, float] | None = None  # its first step, and the seconds before it
 
     @property
     def seconds(self) -> float:
-        """Seconds since the run began; after its end, those of the whole run."""
-        return 0.0 if self._begin is None else (self._end or time.perf_counter()) - self._begin
+        """Seconds since the run began."""
+        return 0.0 if self._begin is None else time.perf_counter() - self._begin
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Starts the clock."""
-        self._begin, self._end = time.perf_counter(), None
+        self._begin = time.perf_counter()
 
     def begin_writing(self, step: int) -> None:
         """Goes on with a second stage after `step`. Exact match is measured in it alone: before it, nothing is
         written."""
-        self._end = None
         self._writing = step, self.seconds
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -67,12 +65,14 @@ class Progress(TrainerCallback):
             before, score = self.seconds, self.measure()
             self.checks.append({"step": step, "exact_match": score, "seconds": round(before - self.check_seconds, 2)})
             self.check_seconds += self.seconds - before
-            # For the plot of the trainer, in which it would otherwise be an evaluation.
-            state.log_history.append({"step": step, "eval_exact_match": score})
             self.say(f"step {step}/{steps}  exact match {score:.1%} on a small sample")
         if self._writing is None and self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True
             control.should_training_stop = True
+            self.say(
+                f"Stopped at the time limit after step {step} of {steps}: the schedule of the learning rate was not "
+                "completed."
+            )
 
     def _only_reads(self, args: Any) -> bool:
         """Whether this is the first of two stages, in which nothing is written."""
@@ -101,12 +101,3 @@ class Progress(TrainerCallback):
         if self.limit is not None and self._writing is None:
             left = min(left, max(self.limit - self.seconds, 0.0))
         self.say("  ".join([*parts, f"{duration(left)} left"]))
-
-    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Stops the clock."""
-        self._end = time.perf_counter()
-        if self.stopped_early and self._writing is None:
-            self.say(
-                f"Stopped at the time limit after step {state.global_step} of {state.max_steps}: "
-                "the schedule of the learning rate was not completed."
-            )

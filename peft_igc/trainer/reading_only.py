@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from torch import nn
 from transformers import PreTrainedModel
 
 from ..tuner.base_model import decoder_layers
@@ -92,14 +91,27 @@ class KeptOutputs:
         """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
-        is_known = all(text in self.texts for text in texts)
-        outputs = self._returned(texts, mask) if is_known else []
+        known = self._returned(texts, mask) if all(text in self.texts for text in texts) else None
+        made: list[Any] = []
+
+        def run(at: int, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if known is not None:
+                return known[at]
+            made.append(_rounded(forward(*args, **kwargs)))
+            return made[-1]
+
+        before = [layer.__dict__.get("forward") for layer in self.layers]
         try:
-            with run_once(self.layers, outputs, _rounded):
-                yield
+            for at, layer in enumerate(self.layers):
+                layer.forward = functools.partial(run, at, layer.forward)
+            yield
         finally:  # a pass of the reading alone ends by an exception
-            if not is_known and len(outputs) == len(self.layers):
-                self._keep(texts, mask, outputs)
+            for layer, own in zip(self.layers, before, strict=True):
+                del layer.forward
+                if own is not None:  # of a library that wraps it
+                    layer.forward = own
+            if len(made) == len(self.layers):
+                self._keep(texts, mask, made)
 
     def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[Any]) -> None:
         """Keeps the outputs of the layers in a pass with the mask [B, T]."""
@@ -132,48 +144,6 @@ def _states(output: Any) -> torch.Tensor:
     """[B, T, H] of a layer's output, which is a tuple in GPT-J and Bloom."""
     states: torch.Tensor = output[0] if isinstance(output, tuple) else output
     return states
-
-
-@contextmanager
-def run_once(
-    layers: Sequence[nn.Module],
-    outputs: list[Any],
-    changed: Callable[[Any], Any] = lambda output: output,
-    again: Callable[[], object] = lambda: None,
-) -> Iterator[None]:
-    """Lets layers run in a pass, and fills `outputs` with what they return; if it is filled, they only return that.
-
-    Hooks run as always. `changed` is what becomes of an output in the first pass, before the calculator's hook.
-    `again` is called in a later one, where the last layer would run.
-    """
-
-    def keep(module: nn.Module, args: Any, output: Any) -> Any:
-        outputs.append(changed(output))
-        return outputs[-1]
-
-    def forward(at: int, *args: Any, **kwargs: Any) -> Any:
-        if at == len(layers) - 1:
-            again()
-        return outputs[at]
-
-    if not outputs:
-        handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-        return
-    before = [layer.__dict__.get("forward") for layer in layers]
-    try:
-        for at, layer in enumerate(layers):
-            layer.forward = functools.partial(forward, at)
-        yield
-    finally:
-        for layer, own in zip(layers, before, strict=True):
-            layer.__dict__.pop("forward", None)
-            if own is not None:  # of a library that wraps it
-                layer.forward = own
 
 
 def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:

@@ -1,17 +1,12 @@
-"""The record of a training: learning curves, and data, steps and metrics for the model card.
+"""The record of a training: data, steps and metrics for the model card.
 
-In: what a trainer has logged, and its datasets. Out: a PNG of the logged values against the step (`draw_curves`), and
-a section of the card (`extend_card`), which `tuner.saving.model_card.write_card` writes. Nothing is raised if
-matplotlib is not installed or the plot cannot be written: this is logged as a warning.
-Try it: `pytest tests/trainer/test_learning_curves.py`, `pytest tests/trainer/test_trainer.py -k card`
+In: what a trainer has logged, and its datasets. Out: a section of the card (`extend_card`), which
+`tuner.saving.model_card.write_card` writes. Try it: `pytest tests/trainer/test_trainer.py -k card`
 """
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,77 +14,8 @@ from ..data.columns import ALL_COLUMNS, supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
 
-logger = logging.getLogger(__name__)
-
-FILE_NAME = "learning_curves.png"
-_LOSSES, _PARTS = "loss (nats)", "part right"
-# Panel and title of the values that are plotted, by the end of their logged names.
-_DRAWN = {
-    "igc/loss_read": (_LOSSES, "reading loss"),
-    "loss": (_LOSSES, "loss"),
-    "igc/read_accuracy": (_PARTS, "read accuracy"),
-    "exact_match": (_PARTS, "exact match"),
-}
-_PLOTTED = re.compile(rf"(?:eval(?P<set>_|_.*_))?(?P<end>{'|'.join(_DRAWN)})")
-
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
-
-Series = list[tuple[int, float]]  # (step, value)
-
-
-def series(history: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Series]]:
-    """The values of a log that can be plotted: `{panel: {title: [(step, value), ...]}}`, without empty panels.
-
-    Names of an evaluation begin with `eval_`, followed by the name of the eval set if there are several.
-    """
-    found: dict[str, dict[str, Series]] = {_LOSSES: {}, _PARTS: {}}
-    for entry in history:
-        for name, value in entry.items():
-            match = _PLOTTED.fullmatch(name)
-            # Exact match exists in evaluations only.
-            if match is None or not isinstance(value, int | float) or name == "exact_match":
-                continue
-            panel, title = _DRAWN[match["end"]]
-            if match["set"] is not None:
-                title = f"{title}, eval {match['set'].strip('_')}".strip()
-            found[panel].setdefault(title, []).append((int(entry["step"]), float(value)))
-    return {panel: lines for panel, lines in found.items() if lines}
-
-
-def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> bool:
-    """Plots the curves of a log, as in `series`, into a PNG, and returns whether it was written."""
-    panels = series(history)
-    if not panels:
-        return False
-    if find_spec("matplotlib") is None:
-        logger.warning(
-            "matplotlib is not installed, so no learning curves are drawn. `pip install matplotlib`, or set "
-            "`igc_curves=False`."
-        )
-        return False
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.5 * len(panels)), layout="constrained")
-    FigureCanvasAgg(figure)  # renders without a display, and without pyplot's global state
-    for index, (panel, lines) in enumerate(panels.items(), start=1):
-        axes = figure.add_subplot(len(panels), 1, index, xlabel="step", ylabel=panel)
-        for title, points in sorted(lines.items()):
-            steps, values = zip(*points, strict=True)
-            axes.plot(steps, values, "o--" if "eval" in title else "-", markersize=3, label=title)
-        if panel == _PARTS:
-            axes.set_ylim(-0.02, 1.02)
-        elif all(value > 0 for points in lines.values() for _, value in points):
-            axes.set_yscale("log")  # would drop values that are not positive
-        axes.legend()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
-    except OSError as error:  # a plot must not end a training of days
-        logger.warning(f"The learning curves could not be written to `{path}`: {error}.")
-        return False
-    return True
 
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:

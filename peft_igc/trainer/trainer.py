@@ -30,7 +30,6 @@ from trl.trainer.utils import global_then_local_main_first
 
 from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.base_model import innermost_model
 from ..tuner.call import Fields
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
@@ -41,10 +40,9 @@ from .collator import SingleDigits, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
-from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
-from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
+from .record import annotated_rows, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
 
@@ -119,8 +117,6 @@ class IGCTrainer(SFTTrainer):
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
         checks.refuse_absent(self.model, self._igc_config, self.needs_calculator)
-        if self._igc_config is not None:  # without one, the trainer is TRL's to the last bit
-            score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
@@ -313,7 +309,7 @@ class IGCTrainer(SFTTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
-        follows, which begins anew when a run is resumed. Plots the curves at the end."""
+        follows, which begins anew when a run is resumed."""
         self._igc_kept_step = None
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
@@ -327,8 +323,6 @@ class IGCTrainer(SFTTrainer):
         self._kept = None
         if stage is not None and not ended_by_signal(self):
             self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
-        if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
-            draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
         return result
 
     def train_writing(self, stage: WritingStage) -> None:

@@ -3,12 +3,11 @@
 In: a trainer whose steps have trained the reading, and tokenized rows with results. Out: a trained output mapping. The
 reading learns nothing from the layers above the calculator's, so the passes of its stage end there (`reading_only`);
 nothing before a row's last anchor depends on the writing, so the prompt's keys and values are computed once, without
-gradients and without the calculator, and kept: a step runs the few tokens from the anchor on. The outputs of the
-layers up to the calculator's are kept, too. Together the stages take about half the time of whole passes. Of rows with
-one anchor the gradients are those of whole passes (`pytest tests/trainer/test_two_stage.py`); of rows with several,
-those of passes in which the base wrote what follows the earlier ones. Memory: the keys and values of
-`WritingStage.rows` prompts (46 KB per token for SmolLM2-135M in float32), and the outputs at the tokens after them
-(2 KB per token and layer).
+gradients and without the calculator, and kept: a step runs the few tokens from the anchor on. Together the stages take
+about half the time of whole passes. Of rows with one anchor the gradients are those of whole passes
+(`pytest tests/trainer/test_two_stage.py`); of rows with several, those of passes in which the base wrote what follows
+the earlier ones. Memory: the keys and values of `WritingStage.rows` prompts (46 KB per token for SmolLM2-135M in
+float32).
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
@@ -19,7 +18,6 @@ import copy
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -29,22 +27,12 @@ from ..data.columns import ALL_COLUMNS, check_columns, encode_steps, has_number
 from ..inference.decoding import padding_token
 from ..text.values import Limits
 from ..tuner.anchors import find_anchors
-from ..tuner.base_model import decoder_layers, innermost_model
+from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from .config import WritingStage
 from .optimizer import MuonAdamW, calculators, muon_adamw
 from .progress import Progress
-from .reading_only import run_once
-
-
-@dataclass(eq=False)
-class Kept:
-    """What the decoder layers up to the calculator's returned in the first pass over a batch, and the keys and values
-    [B, heads, T, head size] of the last of them."""
-
-    outputs: list[Any] = field(default_factory=list)
-    states: tuple[torch.Tensor, ...] = ()
 
 
 class Batch(NamedTuple):
@@ -52,7 +40,6 @@ class Batch(NamedTuple):
 
     cache: DynamicCache  # keys and values, and the state, of the prompts before the anchors
     inputs: dict[str, Any]  # of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`
-    kept: Kept
     rows: Sequence[Mapping[str, Any]] = ()
     lengths: Sequence[int] = ()  # tokens of each row from its anchor on
 
@@ -92,7 +79,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}
-    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), rows, lengths)
+    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, rows, lengths)
 
 
 @contextmanager
@@ -119,9 +106,9 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
     training_only(model, "igc_output_mapping")
-    progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
-    for one in progress:
-        one.begin_writing(start)
+    for one in trainer.callback_handler.callbacks:
+        if isinstance(one, Progress):
+            one.begin_writing(start)
     optimizer = _optimizer(model, args, stage)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -129,8 +116,7 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     model.train()
     for step, batch in enumerate(_batches(model, rows[: stage.rows], pad, stage, args.seed), start=1):
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
-        with _run_once(model, batch.kept, cache):
-            output = model(**batch.inputs, past_key_values=cache, use_cache=True)
+        output = model(**batch.inputs, past_key_values=cache, use_cache=True)
         loss = trainer.writing_loss(batch, output)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
@@ -145,8 +131,6 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
             total, since = 0.0, step
     training_only(model, "igc_")
     model.eval()
-    for one in progress:
-        one.on_train_end(args, state, trainer.control)
 
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:
@@ -171,24 +155,6 @@ def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) ->
             "`igc_result`, and labels after its last anchor only. Leave `igc_writing` out to train by whole passes."
         )
     return found
-
-
-@contextmanager
-def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
-    """Lets the layers up to the calculator's run in the first pass over a batch, and return the same in later ones.
-
-    What hooks do with the outputs is not kept: they run in each pass. Dropout in these layers is drawn once.
-    """
-    config = active_config(model)
-    assert config is not None
-    at, length, is_first = config.layer, cache.get_seq_length(), not kept.outputs
-    # The state of the text is as long as the keys of its layer.
-    again = lambda: cache.update(*kept.states, at)  # noqa: E731
-    with run_once(list(decoder_layers(model)[1])[: at + 1], kept.outputs, again=again):
-        yield
-    if is_first:
-        own = cache.layers[at]
-        kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
 
 
 def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int) -> Iterator[Batch]:

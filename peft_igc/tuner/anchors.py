@@ -56,27 +56,18 @@ class Rules(NamedTuple):
         return 0
 
     def found(self, ids: list[int], new: int) -> dict[int, int]:
-        """The kinds of the anchors among the last T tokens of a row, by their indices among these.
-
-        Args:
-            ids: the last tokens of the row; T + the longest sequence - 1 of them are enough.
-            new: T.
-        """
+        """The kinds of the anchors among the `new` last tokens of a row, by their indices among these; `ids` begins as
+        many tokens before these as the longest sequence has, less one."""
         lasts, before = {sequence[-1] for sequence in self.sequences}, len(ids) - new
         ends = (at for at in range(before, len(ids)) if ids[at] in lasts)
         return {at - before: kind for at in ends if (kind := self.kind(ids, at + 1))}
 
 
 def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
-    """Validates `igc_anchors`. Values are checked too, except while `torch.compile` traces the pass.
+    """Refuses `igc_anchors` that are not [B, A] int64, or name a position outside the input or on padding.
 
-    Args:
-        anchors: the caller's tensor, which must be [B, A] int64.
-        shape: (B, T) of the input, possibly with further dimensions.
-        mask: [B, at least T], 1 for real tokens, or None.
-
-    Raises:
-        ValueError: for another shape or dtype, or a position outside the input or on padding.
+    The input is of `shape` (B, T, ...), `mask` [B, at least T] is 1 for real tokens. Values are not checked while
+    `torch.compile` traces the pass.
     """
     rows, tokens = shape[:2]
     if anchors.dim() != 2 or anchors.shape[0] != rows or anchors.dtype != torch.int64:
@@ -117,14 +108,8 @@ def before_labels(labels: torch.Tensor) -> torch.Tensor:
 
 
 def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int) -> torch.Tensor:
-    """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
-
-    Args:
-        rules: the config's rules.
-        ids: [B, n] int64, tokens of the text with at least the longest sequence up to each anchor.
-        anchors: [B, A] int64 positions in the text, -1 for none.
-        start: position of the first of these tokens.
-    """
+    """[B, A] int64, the kinds of anchors [B, A]: `INLINE` or `TURN` if a token sequence ends there, whoever named it;
+    else 0. `ids` [B, n] are tokens from the position `start` on, with the longest sequence up to each anchor."""
     if not rules.sequences:
         return torch.zeros_like(anchors)
     found = [
@@ -153,8 +138,7 @@ def anchors_in_text(
     Args:
         rules: the config's rules.
         ids: [B, n] int64, the last n tokens; T + the longest sequence - 1 of them, or all.
-        start: position in the text of the first of the T tokens.
-        new: T.
+        start, new: position in the text of the first of the T tokens, and T.
         prompt_ends: [B, A] positions in the text of ends of prompts, -1 for none; None: the rule does not apply.
         searched_from: first position at which a token sequence may end.
 
@@ -213,15 +197,8 @@ def _within(start: int, new: int, generation: Generation) -> bool:
 
 
 def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> torch.Tensor:
-    """Anchors of a training batch, by the same rules as in the model's forward pass.
-
-    Args:
-        ids, mask, labels: [B, T] int64; `mask` is 0 for padding, `labels` -100 for no label.
-        config: the adapter's config.
-
-    Returns:
-        [B, A] int64 positions ascending, then -1; A is at least 1.
-    """
+    """Anchors of a training batch, by the same rules as in a forward pass: [B, A] int64 ascending, then -1; A is at
+    least 1. `ids`, `mask` and `labels` are [B, T] int64, 0 for padding and -100 for no label."""
     rules = Rules.of(config)
     prompt_ends = before_labels(labels) if rules.prompt_end else None
     found = anchors_in_text(rules, ids.masked_fill(~mask.bool(), PADDING), 0, ids.shape[1], prompt_ends)
@@ -243,9 +220,8 @@ def context_starts(
 
     Args:
         context, rules: of the config.
-        anchors: [B, A] int64 anchors of this call, -1 for none.
-        kinds: [B, A] int64, of `kinds_of`.
-        earlier: int64 anchors of earlier calls [B, n], and their kinds [B, n].
+        anchors, kinds: [B, A] int64 anchors of this call, -1 for none, and their `kinds_of`.
+        earlier: the same [B, n] of earlier calls.
 
     Returns:
         [B, A] int64 positions in the text.

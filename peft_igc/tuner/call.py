@@ -37,31 +37,22 @@ ObserverT = TypeVar("ObserverT", bound=Callable[[Any], object])
 
 @dataclass(eq=False)  # compared by identity: `==` between tensors is no single truth value
 class Generation:
-    """One running `generate`.
+    """One running `generate`."""
 
-    Attributes:
-        model: the causal LM that generates.
-        prompt: [B, P] int64 ids, or None if the prompt was given as embeddings.
-        mask: [B, P] mask of the prompt, 1 for real tokens; with a KV cache of the whole text up to the prompt's end.
-        anchors: [B, A] int64 positions in the text, -1 for none; None: token sequences name the anchors.
-        given: whether the caller passed `anchors`; token sequences are then searched only after the prompt.
-        reused: whether the KV cache comes from the caller or returns to it, so that a later prompt may read on.
-        cache: the KV cache of the generation's own forward passes, None until the first of them.
-        span: the first and the last anchor position as Python integers; (0, -1) if there are no anchors.
-        passed: whether the last of these anchors has been processed.
-        log: a `hooks.step_log.StepLog` if the caller is told the steps, else None.
-    """
-
-    model: nn.Module
-    prompt: torch.Tensor | None
+    model: nn.Module  # the causal LM that generates
+    prompt: torch.Tensor | None  # [B, P] int64 ids, or None if the prompt was given as embeddings
+    # [B, P] mask of the prompt, 1 for real tokens; with a KV cache of the whole text up to the prompt's end
     mask: torch.Tensor
+    # [B, A] int64 positions in the text, -1 for none; None: token sequences name the anchors
     anchors: torch.Tensor | None
-    given: bool = False
+    given: bool = False  # whether the caller passed `anchors`; token sequences are then searched only after the prompt
+    # whether the KV cache comes from the caller or returns to it, so that a later prompt may read on
     reused: bool = True
-    cache: Cache | None = None
+    cache: Cache | None = None  # the KV cache of the generation's own forward passes, None until the first of them
+    # the first and the last anchor position as Python integers; (0, -1) if there are no anchors
     span: tuple[int, int] = (0, -1)
-    passed: bool = False
-    log: Any = None
+    passed: bool = False  # whether the last of these anchors has been processed
+    log: Any = None  # a `hooks.step_log.StepLog` if the caller is told the steps, else None
 
     def __post_init__(self) -> None:
         if self.anchors is not None:
@@ -89,65 +80,43 @@ class Generation:
 
 
 class Fields(NamedTuple):
-    """Loss and metrics of one forward pass with targets; all are float32 scalars.
+    """Loss and metrics of one forward pass with targets; all are float32 scalars."""
 
-    Attributes:
-        loss: sum of the reading's cross-entropy over the supervised anchors, with gradient.
-        count: number of supervised anchors.
-        correct: number of supervised anchors at which operator, operands and signs were all read correctly.
-        gate: mean gate of the positions that were written; 0 if there are none.
-    """
-
-    loss: torch.Tensor
+    loss: torch.Tensor  # sum of the reading's cross-entropy over the supervised anchors, with gradient
+    # number of supervised anchors
     count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
-    correct: torch.Tensor
-    gate: torch.Tensor
+    correct: torch.Tensor  # number of supervised anchors at which operator, operands and signs were all read correctly
+    gate: torch.Tensor  # mean gate of the positions that were written; 0 if there are none
 
 
 @dataclass(eq=False)
 class Call:
-    """One forward pass of a causal LM.
+    """One forward pass of a causal LM."""
 
-    Attributes:
-        model: the causal LM.
-        input_ids: [B, T] int64, or None if embeddings were given.
-        attention_mask: [B, T] mask of this call, or a longer one of the whole text; None without a 2D mask.
-        labels: [B, T] int64, or None.
-        anchors: [B, A] int64 positions in this call's input, -1 for none; None: the config's rules apply.
-        targets: ground truth of the readings and results, or None.
-        add_to_loss: whether the mean reading loss is added to the output's `loss`.
-        cache: the KV cache that the caller passed, or None.
-        use_cache: the caller's `use_cache`, or None.
-        generation: the `generate` that this pass belongs to, or None.
-        report: losses and metrics, set once the adapter has run with targets.
-        ran: name of the adapter that has run in this pass, or None.
-        bypassed: index of a decoder layer whose hooks did not run, so that the adapter could not; None before that.
-        outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index, and the
-            token embeddings as that of layer `EMBEDDINGS`; None for one that is the input of the calculator's layer
-            and was left out of a copy (`remember_call`).
-        without_grad: whether gradients were off when the adapter ran in training mode.
-        state: the state of the text after this pass, None before the adapter has run.
-        event: what this pass has read, if somebody observes or its generation logs steps; else None.
-        packed: the texts in a row of several, of `engines.continuous_batching`; None where each text has its row.
-    """
-
-    model: nn.Module
-    input_ids: torch.Tensor | None = None
+    model: nn.Module  # the causal LM
+    input_ids: torch.Tensor | None = None  # [B, T] int64, or None if embeddings were given
+    # [B, T] mask of this call, or a longer one of the whole text; None without a 2D mask
     attention_mask: torch.Tensor | None = None
-    labels: torch.Tensor | None = None
+    labels: torch.Tensor | None = None  # [B, T] int64, or None
+    # [B, A] int64 positions in this call's input, -1 for none; None: the config's rules apply
     anchors: torch.Tensor | None = None
-    targets: Targets | None = None
-    add_to_loss: bool = True
-    cache: Cache | None = None
-    use_cache: bool | None = None
-    generation: Generation | None = None
-    report: Fields | None = None
-    ran: str | None = None
+    targets: Targets | None = None  # ground truth of the readings and results, or None
+    add_to_loss: bool = True  # whether the mean reading loss is added to the output's `loss`
+    cache: Cache | None = None  # the KV cache that the caller passed, or None
+    use_cache: bool | None = None  # the caller's `use_cache`, or None
+    generation: Generation | None = None  # the `generate` that this pass belongs to, or None
+    report: Fields | None = None  # losses and metrics, set once the adapter has run with targets
+    ran: str | None = None  # name of the adapter that has run in this pass, or None
+    # index of a decoder layer whose hooks did not run, so that the adapter could not; None before that
     bypassed: int | None = None
+    # [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index, and the token
+    # embeddings as that of layer `EMBEDDINGS`; None for one that is the input of the calculator's layer and was left
+    # out of a copy (`remember_call`)
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
-    without_grad: bool = False
-    state: Any = None
-    event: Any = None
+    without_grad: bool = False  # whether gradients were off when the adapter ran in training mode
+    state: Any = None  # the state of the text after this pass, None before the adapter has run
+    event: Any = None  # what this pass has read, if somebody observes or its generation logs steps; else None
+    # the texts in a row of several, of `engines.continuous_batching`; None where each text has its row
     packed: Any = None
 
     def log(self) -> None:

@@ -10,8 +10,6 @@ Try it: `pytest tests/tuner/test_compiled.py`
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from typing import Any, Optional
 
 import torch
@@ -20,21 +18,8 @@ from transformers.cache_utils import Cache
 from .adapter import Adapter
 from .call import Call, current_generation, thread
 from .passes import act, compress
-from .state.cache import Plan, States, layer_of_key
+from .state.cache import Plan, States, numbered
 from .writing import told_of, write
-
-
-__all__ = ["act_in_graph", "act_with_plan", "has_plan", "make_plan", "number_of"]
-
-_layers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_count = itertools.count()
-
-
-def number_of(layer: Any) -> int:
-    """A number that names an `IGCLayer` to operators of compiled graphs, for as long as it lives."""
-    number = next(_count)
-    _layers[number] = layer
-    return number
 
 
 def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
@@ -93,20 +78,17 @@ def _act(
     layer: int,
     name: str,
 ) -> torch.Tensor:
-    """An eager pass within a graph.
+    """An eager pass within a graph: `passes.act` of the adapter `name` of a numbered layer.
 
-    Args:
-        h, features: as for `passes.act`.
-        given: the token ids, the mask and the anchors of the call.
-        cache: `States.key` of a cache layer, and the tokens in it before this pass; empty without a cache.
-        layer, name: the number of the layer, and the name of its adapter.
+    `given` are the token ids, the mask and the anchors of the call; `cache` is the `States.key` of a cache layer and
+    the tokens in it before this pass, empty without a cache.
     """
-    adapter = _layers[layer].adapter(name)
+    adapter = numbered[layer].adapter(name)
     ids, mask, anchors = given
     call = Call(adapter.base, ids, mask, anchors=anchors)
     states = None
     if cache:
-        cache_layer = layer_of_key(int(cache[0]))
+        cache_layer = numbered[int(cache[0])]
         states = States(cache_layer, counted=False, before=int(cache[1]))
         call.cache = Cache(layers=[])  # an empty one shows that there is one
         generation = current_generation(adapter.base)

@@ -28,11 +28,11 @@ from transformers.cache_utils import Cache
 from .adapter import Adapter, make_mappings
 from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
-from .graphs import act_in_graph, act_with_plan, has_plan, number_of
+from .graphs import act_in_graph, act_with_plan, has_plan
 from .hooks.notices import is_new, watch_training
 from .passes import act, compress
 from .saving.companions import warn_of_absent
-from .state.cache import find_cache, forget_plan, states_of
+from .state.cache import find_cache, forget_plan, number_of, states_of
 
 
 logger = logging.getLogger(__name__)
@@ -44,11 +44,8 @@ _PROCESS, _count = uuid.uuid4().hex, itertools.count()
 class IGCLayer(nn.Module, BaseTunerLayer):
     """Reads operands from a decoder layer's output, calculates, and writes the result back (paper, Figure 2).
 
-    Args:
-        base_layer: the decoder layer.
-        base_model: the causal LM that it belongs to, on which `hooks` are installed.
-        hidden_size: H.
-        layer_index: index of the decoder layer, which is also the index of its layer in the KV cache.
+    The decoder layer `base_layer` belongs to the causal LM `base_model`, on which `hooks` are installed; `layer_index`
+    is also the index of its layer in the KV cache.
     """
 
     # Provided by `BaseTunerLayer`.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from .writing import begun, first_to_write, told_of, write
 
 
 logger = logging.getLogger(__name__)
+TOGETHER = 16  # decoded tokens that are compressed at once, unless a step reads them earlier
 
 
 def read_early(adapter: Adapter, call: Call) -> None:
@@ -59,19 +61,21 @@ def act(
     """
     if _is_over(adapter, call, states):
         return h
-    # 1 Remember: compress the new tokens, if a step may read them, and append them to the state of the text, which
-    # then has L tokens.
+    # 1 Remember: append the new tokens to the state of the text, which then has L tokens. They are compressed, if a
+    # step may read them.
     state, new = _text_before(adapter, h, call, states), h.shape[1]
     start = state.length
     ids = text_ids(call, h, start)  # [B, T]
     if features is None and (states is None or not _reading_is_over(adapter, call)):
-        features = compress(adapter, h, call)  # [B, T, d]
-    state = state.appended(ids, features)
+        state = _remembered(adapter, state, ids, inputs_of(adapter, h, call))
+    else:
+        state = state.appended(ids, features)
     # 2 Find the anchors among the new tokens: [B, A] positions and kinds, or None if there are none.
     anchors = _anchors(adapter, ids, start, state, call)
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
     if anchors is not None:
+        state = state.settled(functools.partial(compressed, adapter))
         reading, state = _with_steps(adapter, state, *anchors, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
@@ -102,6 +106,15 @@ def _anchors(
     elif anchors is None and torch.is_grad_enabled() and adapter.reader.training:
         anchors = ids.new_full((ids.shape[0], 1), -1)  # every weight must receive a gradient, if only zero
     return None if anchors is None else (anchors, kinds_of(rules, window, anchors, first))
+
+
+def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: list[torch.Tensor]) -> TextState:
+    """The state with the tokens `ids` [B, T] and their features, which a decoded token on a dynamic cache gets later:
+    most are read by no step, and 16 are compressed in the time of one."""
+    later = not (state.features is None or state.is_static or ids.shape[1] > 1 or torch.is_grad_enabled())
+    if later and len(state.pending) < TOGETHER:
+        return state.awaiting(ids, inputs)
+    return state.settled(functools.partial(compressed, adapter)).appended(ids, compressed(adapter, inputs))
 
 
 def _with_steps(
@@ -143,7 +156,8 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
         )
         state = empty()
     # The cache may hold tokens from before the adapter was active, or from while it was off.
-    state = state.passed_by(before - state.length)
+    if before > state.length:
+        state = state.settled(functools.partial(compressed, adapter)).passed_by(before - state.length)
     if torch.is_grad_enabled():
         # Autograd cannot save the inference tensors that an earlier pass in inference mode has stored.
         state = state.with_rows(lambda x: x.clone() if x.is_inference() else x)
@@ -178,18 +192,27 @@ def _is_over(adapter: Adapter, call: Call, states: States | None) -> bool:
 
 
 def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
-    """[B, T, d] features of this call's tokens, from h [B, T, H] and the token embeddings.
+    """[B, T, d] features of this call's tokens, from h [B, T, H] and the token embeddings; as `compressed`."""
+    return compressed(adapter, inputs_of(adapter, h, call))
 
-    In h's dtype in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so that a
-    pass with a cache and one without it read the same.
-    """
-    config, reader = adapter.config, adapter.reader
+
+def inputs_of(adapter: Adapter, h: torch.Tensor, call: Call) -> list[torch.Tensor]:
+    """The outputs [B, T, H] of this call that tokens are compressed from; h [B, T, H] is the adapter's layer's."""
+    config = adapter.config
     read = config.layers_read if config.interface == "hidden" else (*config.layers_read, EMBEDDINGS)
     inputs = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in read]
-    if config.detach_reading and torch.is_grad_enabled():
-        inputs = [x.detach() for x in inputs]
-    states, embedded = inputs[: len(config.layers_read)], inputs[len(config.layers_read) :]
-    features = reader.compress(states[0] if reader.mix is None else reader.mix(states), *embedded)
+    return [x.detach() for x in inputs] if config.detach_reading and torch.is_grad_enabled() else inputs
+
+
+def compressed(adapter: Adapter, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[B, T, d] features of the tokens with the inputs [B, T, H] of `inputs_of`.
+
+    In the dtype of these in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so
+    that a pass with a cache and one without it read the same.
+    """
+    reader, layers = adapter.reader, len(adapter.config.layers_read)
+    states, embedded = inputs[:layers], inputs[layers:]
+    features = reader.compress(states[0] if reader.mix is None else reader.mix(list(states)), *embedded)
     return features if reader.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
 
 

@@ -18,11 +18,10 @@ import torch
 import torch.nn.functional as F
 
 from ..mappings.decisions import Decision, decided, results_of
-from ..mappings.places import StepTexts
+from ..mappings.places import LEAD, StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
-from ..numbers.places import LEAD
 from ..text.values import Limits
 from ..text.vocabulary import PADDING, UNSEEN
 from .adapter import Adapter
@@ -38,23 +37,16 @@ SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than as
 
 
 class Step(NamedTuple):
-    """Event: the readings and calculations of one call.
+    """Event: the readings and calculations of one call."""
 
-    Attributes:
-        anchors: [B, A] int64 positions in the text, -1 for none.
-        reading: the distributions; None where no network was asked, which no observer sees.
-        result: the calculator's result, before any teacher forcing.
-        decisions: what was decided on the host for the B * A steps, None for one without an anchor; empty in the
-            hidden interface, and in training.
-        first: position in the text of the token with index 0 in `decisions` and `ids`.
-        ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-    """
-
-    anchors: torch.Tensor
-    reading: Reading | Pointing | None
-    result: Result
+    anchors: torch.Tensor  # [B, A] int64 positions in the text, -1 for none
+    reading: Reading | Pointing | None  # the distributions; None where no network was asked, which no observer sees
+    result: Result  # the calculator's result, before any teacher forcing
+    # what was decided on the host for the B * A steps, None for one without an anchor; empty in the hidden interface,
+    # and in training
     decisions: tuple[Decision | None, ...] = ()
-    first: int = 0
+    first: int = 0  # position in the text of the token with index 0 in `decisions` and `ids`
+    # [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`
     ids: torch.Tensor | None = None
 
     @property
@@ -68,59 +60,36 @@ class Step(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Event: the writing of one call.
+    """Event: the writing of one call."""
 
-    Attributes:
-        start: position in the text of the call's first token.
-        active: [B, T] bool, positions that were written.
-        gate: [B, T] float in 0..1, the gate of each position.
-        size: [B, T] float32, `writing.relative_size` of the update of each position.
-    """
-
-    start: int
-    active: torch.Tensor
-    gate: torch.Tensor
-    size: torch.Tensor | None = None
+    start: int  # position in the text of the call's first token
+    active: torch.Tensor  # [B, T] bool, positions that were written
+    gate: torch.Tensor  # [B, T] float in 0..1, the gate of each position
+    size: torch.Tensor | None = None  # [B, T] float32, `writing.relative_size` of the update of each position
 
 
 class Generated(NamedTuple):
-    """Event: the end of a `generate`, for observers with a method `finish`.
+    """Event: the end of a `generate`, for observers with a method `finish`."""
 
-    Attributes:
-        generation: the generation, the same object as `Call.generation` of its forward passes.
-        sequences: [B, n] int64, prompts and answers, or the answers alone after a prompt of embeddings.
-        start: position in the text of the first of the n columns.
-        prompt: number of columns that belong to the prompt.
-        ends: tokens that end an answer; a row is padded after the first of them.
-        beams: number of beams; with more than one the rows of the forward passes are not those of `sequences`.
-    """
-
-    generation: Any
-    sequences: torch.Tensor
-    start: int
-    prompt: int
-    ends: tuple[int, ...]
-    beams: int
+    generation: Any  # the generation, the same object as `Call.generation` of its forward passes
+    sequences: torch.Tensor  # [B, n] int64, prompts and answers, or the answers alone after a prompt of embeddings
+    start: int  # position in the text of the first of the n columns
+    prompt: int  # number of columns that belong to the prompt
+    ends: tuple[int, ...]  # tokens that end an answer; a row is padded after the first of them
+    beams: int  # number of beams; with more than one the rows of the forward passes are not those of `sequences`
 
 
 class _Context(NamedTuple):
-    """The tokens that the steps of a call read.
+    """The tokens that the steps of a call read."""
 
-    Attributes:
-        anchors, since: [B, A] int64 positions in the text of the last and the first token that each step reads; an
-            anchor of -1 reads nothing.
-        kept: [B, n, d] features.
-        ids: [B, n] int64 token ids.
-        first: position in the text of the first of these tokens.
-        texts: the same on the host, for the token interface.
-    """
-
+    # `anchors`, `since`: [B, A] int64 positions in the text of the last and the first token that each step reads; an
+    # anchor of -1 reads nothing.
     anchors: torch.Tensor
     since: torch.Tensor
-    kept: torch.Tensor
-    ids: torch.Tensor
-    first: int
-    texts: StepTexts | None
+    kept: torch.Tensor  # [B, n, d] features
+    ids: torch.Tensor  # [B, n] int64 token ids
+    first: int  # position in the text of the first of these tokens
+    texts: StepTexts | None  # the same on the host, for the token interface
 
     @classmethod
     def of(cls, adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor) -> _Context:
@@ -130,7 +99,7 @@ class _Context(NamedTuple):
         kept, ids, first = state.readable(_longest(adapter, state, anchors, since))
         texts = None
         if config.interface == "tokens":
-            texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
+            texts = StepTexts.of(reader.tokens, ids, anchors, since, first)
         return cls(anchors, since, kept, ids, first, texts)
 
     @property
@@ -141,9 +110,11 @@ class _Context(NamedTuple):
 
     def read(self, adapter: Adapter) -> Reading | Pointing:
         """What the network reads in all steps."""
-        last, since = self.ends
-        more = {} if self.texts is None else {"texts": self.texts}
-        reading = adapter.reader(self.kept, self.ids != PADDING, last, self.ids, since, **more)
+        if self.texts is None:
+            last, since = self.ends
+            reading = adapter.reader(self.kept, self.ids != PADDING, last, self.ids, since)
+        else:
+            reading = adapter.reader(self.kept, self.texts)
         return reading if adapter.reader.training else reading.cooled(adapter.config.temperature)
 
     @property
@@ -160,20 +131,14 @@ class _Context(NamedTuple):
 def read_and_calculate(
     adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor, call: Call
 ) -> tuple[Reading | Pointing | None, Steps, bool]:
-    """Runs the steps of this call, at `anchors` [B, A] of some `kinds` [B, A] (see `anchors.kinds_of`).
+    """Runs the steps of this call, at `anchors` [B, A] int64 of some `kinds` [B, A] (see `anchors.kinds_of`).
 
-    Args:
-        adapter: the adapter.
-        state: the state of the text with this call's tokens, but with the steps of earlier calls only.
-        anchors, kinds: int64 positions in the text, -1 for none, and what names them.
-        call: receives the report if it has targets.
+    The `state` has this call's tokens, but only the steps of earlier calls. A call with targets gets a report, and
+    ends in a `ReadingDone` inside of `reading_alone`.
 
     Returns:
         The reading, None if the network was not asked about all steps; the steps, with the correct results under
         teacher forcing; and whether any of them may be written, as far as the host knows.
-
-    Raises:
-        ReadingDone: inside of `reading_alone`, if the call has targets.
     """
     config, context = adapter.config, _Context.of(adapter, state, anchors, kinds)
     # Under teacher forcing correct results replace what the texts decide, so that no text is asked.
@@ -182,7 +147,7 @@ def read_and_calculate(
     reading: Any = None if texts is not None and call.is_lean else context.read(adapter)
     decisions: tuple[Decision | None, ...] = ()
     if texts is not None:
-        decisions = decisions_of(adapter, context.kept, texts, anchors, reading)
+        decisions = decisions_of(adapter, context.kept, texts, reading)
         result = results_of(decisions, anchors.shape, config.result_digits or 0, anchors.device)
     else:
         result = calculate_step(config, reading.choose(), context.legible)
@@ -200,9 +165,7 @@ def read_and_calculate(
     return reading, Steps(anchors, kinds, *result), speaks
 
 
-def decisions_of(
-    adapter: Adapter, kept: Any, texts: StepTexts, anchors: torch.Tensor, reading: Any = None
-) -> tuple[Decision | None, ...]:
+def decisions_of(adapter: Adapter, kept: Any, texts: StepTexts, reading: Any = None) -> tuple[Decision | None, ...]:
     """What is decided of B * A steps, None for one without an anchor.
 
     Without a `reading` of all steps the network reads those that their `texts` do not decide, from the features `kept`
@@ -215,7 +178,7 @@ def decisions_of(
             return reading.summary().flatten(0, 1)[steps].tolist()
         if kept is None:
             return [NOTHING_ASKED] * len(steps)
-        some = adapter.reader(kept, None, anchors, None, None, texts=texts, steps=steps)
+        some = adapter.reader(kept, texts, steps)
         return some.cooled(config.temperature).summary().tolist()
 
     return decided(Limits.of(config), config.confidence, texts, read)
@@ -258,12 +221,8 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
 def supervise(
     targets: Targets, reading: Reading | Pointing, result: Result, anchors: torch.Tensor
 ) -> tuple[Result, Fields]:
-    """Compares the readings and results at `anchors` [B, A] with the ground truth.
-
-    Returns:
-        The correct results where the step is supervised and the calculator's elsewhere, for teacher forcing; and the
-        loss and metrics.
-    """
+    """The correct results where a step at `anchors` [B, A] is supervised and the calculator's elsewhere, for teacher
+    forcing; and the loss and metrics."""
     targets, choice = Targets(*(t.to(anchors.device) for t in targets)), reading.choose()
     pairs = targets  # more operands than two are compared with marks, which have their own shape
     if isinstance(reading, Pointing) and reading.has_marks:

@@ -19,8 +19,8 @@ from torch import nn
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
-from ..numbers.digits import PAD
-from ..text.spelling import Progress, Row, Style, Written
+from ..numbers.digits import canonical
+from ..text.spelling import Progress, Row, Style
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
 from .anchors import Rules
@@ -30,42 +30,34 @@ from .state.text_state import Steps, TextState
 from .steps import Writing
 
 
-__all__ = ["Told", "begun", "embed", "first_to_write", "progress_of", "relative_size", "told_of", "write"]
-
-
 def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
-    facts = [[[at] for at in places] for places in steps.anchors.tolist()]
+    anchors, count = steps.anchors, steps.anchors.shape[1]
+    results = [""] * anchors.numel()
     if speaks:
-        integers = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
-        facts = torch.cat([integers, steps.digits], -1).tolist()
+        integers = torch.stack([anchors, steps.status, steps.signs, steps.scale], -1)
+        copied = torch.cat([integers, steps.digits], -1).cpu()
+        anchors, status, signs, scale = copied[..., :4].unbind(-1)
+        texts = canonical(copied[..., 4:], signs, scale)
+        results = [text * (one == Status.OK) for text, one in zip(texts, status.flatten().tolist(), strict=True)]
     found = []
-    for row, known in zip(rows, facts, strict=True):
-        made = ((at, progress_of(style, at, *result) if result else None) for at, *result in known if at >= 0)
-        found.append(row.begun(made))
+    for index, (row, places) in enumerate(zip(rows, anchors.tolist(), strict=True)):
+        known = zip(places, results[index * count :], strict=False)
+        found.append(row.begun((at, progress_of(style, at, result)) for at, result in known if at >= 0))
     return tuple(found)
 
 
-def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
-    """The progress of a step at its anchor; None if it has no result that can be written."""
-    if status != Status.OK:
-        return None
-    result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
-    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.table) else None
+def progress_of(style: Style, anchor: int, result: str) -> Progress | None:
+    """The progress of a step at its anchor; None if it has no result that can be written, which is then empty."""
+    return Progress(style, result, anchor) if result and style.table.spells(result) else None
 
 
 class Told(NamedTuple):
-    """What is written at the last T' tokens of a text.
+    """What is written at the last T' tokens of a text."""
 
-    Attributes:
-        active: [B, T'] bool, whether a position is written.
-        arguments: of the output mapping, after h.
-        is_silent: whether the host knows that none is written.
-    """
-
-    active: torch.Tensor
-    arguments: tuple[torch.Tensor, ...]
-    is_silent: bool = False
+    active: torch.Tensor  # [B, T'] bool, whether a position is written
+    arguments: tuple[torch.Tensor, ...]  # of the output mapping, after h
+    is_silent: bool = False  # whether the host knows that none is written
 
 
 def told_of(
@@ -94,15 +86,9 @@ def write(
     call: Call,
     reading: Reading | Pointing | None = None,
 ) -> torch.Tensor:
-    """The hidden states h [B, T, H] with updates where these are told; only the last T' are computed.
+    """The hidden states h [B, T, H], from the position `start` on, with updates where these are told.
 
-    Args:
-        adapter: the adapter.
-        h: [B, T, H].
-        told: what is written at the last T' positions.
-        start: position of the first of the T in the text.
-        call: receives the mean gate if it has a report.
-        reading: the reading of this call's steps, or None.
+    Only the last T' are computed. `reading` is that of this call's steps; the report of the call gets the mean gate.
     """
     active, skipped = told.active, h.shape[1] - told.active.shape[1]
     before, h = h[:, :skipped], h[:, skipped:]

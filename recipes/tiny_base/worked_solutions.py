@@ -4,7 +4,7 @@
 has one line per step with a calculator annotation (`48+24=<<48+24=72>>72`) and the result at the end (`#### 72`). Each
 line is determined by the story, so a whole solution can be compared. `WorkedCalculations` yields rows `{"question",
 "answer"}` with results that people's solutions seldom have and a model that plans badly writes: zero, below zero,
-fractions. Sentences are in `peft_igc/data/wording/texts/worked.txt`. `annotation.gsm8k` converts
+fractions. Sentences are in `peft_igc/data/wording/texts/worked.toml`. `annotation.gsm8k` converts
 the rows to training data; nothing is tokenized here.
 Try it: `python -c "from recipes.tiny_base.worked_solutions import *; print(WorkedSolutions().take(1)[0])"`.
 """
@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from peft_igc.data.columns import label
 from peft_igc.data.wording.phrases import pools
 from peft_igc.data.wording.phrases import words as words_of
-from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text import Limits
 from peft_igc.text.values import written
 
 
@@ -129,7 +130,7 @@ def _worked(
 ) -> tuple[str, int]:
     """A line of a solution, and its result."""
     a, b = operands
-    result = evaluate_exactly(operator, str(a), str(b))
+    result = label(operator, (str(a), str(b)), Limits(digits=40, result_digits=40))
     assert isinstance(result, str), (line, operands)
     mark = f"<<{a}{operator}{b}={result}>>"
     shown = theme["form"][0].format(a=a, o=operator, b=b, m=mark, r=result)

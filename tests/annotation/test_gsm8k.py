@@ -1,24 +1,21 @@
 """Promises for calculator annotations: what is taught at which anchor, what is left out, and what is counted.
 
-Rows are hand-written in GSM8K's format, or `WorkedSolutions`. Real tokenizers take part where `PEFT_IGC_TOKENIZERS`
-names a folder that holds `llama3.1/` and `qwen2.5/`. Try it: `pytest tests/annotation/test_gsm8k.py`.
+Rows are hand-written in GSM8K's format, or `WorkedSolutions`.
 """
 
 import copy
 import functools
 import itertools
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+import real_tokenizers
 from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_training import arguments
-from transformers import AutoTokenizer
 
-import peft_igc
 from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
@@ -31,28 +28,23 @@ from peft_igc.tuner.anchor_rules import assistant_header
 from recipes.tiny_base.worked_solutions import WorkedSolutions
 
 
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
-NEEDED = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-REAL_NAMES = [pytest.param(name, marks=NEEDED) for name in ("llama3.1", "qwen2.5")]
 SMALL = {"reading_dim": 8, "reading_ffn": 8, "num_heads": 2, "gate_dim": 8, "writing_ffn": 8}
 INTERFACES = pytest.mark.parametrize("interface", ["tokens", "hidden"])
 NONE, UNKNOWN = ("none", None, None), (None, None, None)
 
 
-@functools.cache
-def tokenizer(name="tiny_base"):
-    folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
-    return AutoTokenizer.from_pretrained(folder / name)
+def tokenizer(name="tiny"):
+    return real_tokenizers.saved(name)
 
 
 @functools.cache
-def base_config(interface="tokens", name="tiny_base"):
+def base_config(interface="tokens", name="tiny"):
     made = tokenizer(name)
     sizes = SMALL | ({"writing_dim": 8} if interface == "hidden" else {})
     return IGCConfig.from_tokenizer(made, anchors=["=", assistant_header(made)], interface=interface, **sizes)
 
 
-def config(interface="tokens", name="tiny_base", **fields):
+def config(interface="tokens", name="tiny", **fields):
     """The rules `=` and assistant header; made once, because a tokenizer's profile takes its time."""
     made = copy.copy(base_config(interface, name))
     for field, value in fields.items():
@@ -246,7 +238,7 @@ def test_operators_operands_and_results_arrive_at_their_anchors_in_training(inte
 
 
 @INTERFACES
-@pytest.mark.parametrize("name", ["tiny_base", *REAL_NAMES])
+@pytest.mark.parametrize("name", ["tiny", real_tokenizers.LLAMA, real_tokenizers.QWEN])
 def test_vocabularies_keep_the_promises(name, interface):
     made = config(interface, name)
     source = WorkedSolutions(seed=6).take(60)
@@ -264,6 +256,6 @@ def test_vocabularies_keep_the_promises(name, interface):
     rows, report = convert(gsm(*cases), tokenizer(name), made)
     assert [entries(row) for row in rows] == [[NONE, expected] for expected in cases.values()]
     assert rows[3]["completion"][0]["content"] == "1,234 + 500 = 1734"
-    assert name == "tiny_base" or len(tokenizer(name)("=$", add_special_tokens=False)["input_ids"]) == 1
+    assert name == "tiny" or len(tokenizer(name)("=$", add_special_tokens=False)["input_ids"]) == 1
     rows, _ = convert(gsm("5*$3=$<<5*3=15>>15"), tokenizer(name), made)
     assert entries(rows[0]) == [NONE, ("*", ["5", "3"], "15")]

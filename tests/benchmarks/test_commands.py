@@ -128,10 +128,11 @@ def test_operators_are_counted_and_silence_costs_less_than_a_request(run):
 def test_overhead_times_all_methods_on_shapes_and_on_a_saved_base(run):
     sizes = ("--batches", 1, "--prompts", 16, "--steps", 2, "--rounds", 1)
     cells = run(overhead, "--shapes", "tiny", *sizes)["shapes"]["tiny"]["cells"]
-    assert [cell["text"] for cell in cells] == ["calculation", "plain"]
+    assert [cell["text"] for cell in cells] == ["calculation", "numbers", "plain"]
     assert set(cells[0]["parts"]["prefill"]) == {"base", "lora", "igc_hidden", "igc_tokens"}
     (told,) = run(overhead, "--shapes", TINY_FOLDER, "--adapters", TINY_ADAPTER_FOLDER, *sizes)["shapes"].values()
     assert set(told["cells"][0]["parts"]["prefill"]) == {"base", TINY_ADAPTER_FOLDER.name}
+    assert set(told["host reading"][TINY_ADAPTER_FOLDER.name]) == {"64", "512", "4096"}
 
 
 def test_the_operator_of_the_engine_writes_where_a_result_is_open_and_nowhere_else(run):

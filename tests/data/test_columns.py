@@ -66,7 +66,7 @@ WRONG = (  # operator, operands, result, error, message
     ("+", ["1", None], "13", TypeError, "`igc_operands` holds None"),
     ("+", ["1", "12"], 13.0, TypeError, "`igc_result` holds 13.0"),
     *(("+", [text, "1"], "2", ValueError, "`igc_operands`: .* is not an integer")
-      for text in ("", " 1", "1.5", "+1", "1,000", "one", "\u0661")),
+      for text in ("", "-", "--5", " 1", "1\n", "1.5", "+1", "1,000", "1_000", "1e3", "one", "\u0661", "\uff13", "²")),
     *(("+", ["1", "-123456"], result, ValueError,
        "the operand -123456 has 6 digits, but `num_digits=5`. Set `IGCConfig.num_digits=6.`")
       for result in ("124", "2", None, "undefined")),

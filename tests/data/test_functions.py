@@ -1,7 +1,4 @@
-"""Rows for functions of given numbers: their operands, their results, and what is held out.
-
-Try it: `pytest tests/data/test_functions.py`
-"""
+"""Rows for functions of given numbers: their operands, their results, and what is held out."""
 
 import json
 import math

@@ -1,11 +1,14 @@
-"""Promises of the rows that cover leading digits: every group is there, and the results are right."""
+"""Promises of the rows that train the writing: every group and every length is there, and the results are right."""
+
+from collections import Counter
 
 import pytest
 
 from peft_igc import IGCConfig
+from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import label_expression
-from peft_igc.data.writing_rows import covering_rows
+from peft_igc.data.writing_rows import covering_rows, longer_rows
 from peft_igc.inference.loading import tiny_base
 from peft_igc.text.values import Limits
 
@@ -24,3 +27,12 @@ def test_every_group_follows_a_sign_and_a_point_and_the_results_are_right(decima
         assert label_expression(row["igc_expression"], limits).result == row["igc_result"]
         assert row["igc_expression"] in row["prompt"][0]["content"]
         assert row["completion"][0]["content"] == row["igc_result"]
+
+
+def test_results_of_all_lengths_come_equally_often_if_that_is_asked_for():
+    stream = ArithmeticRows(0, max_digits=3, limits=Limits(3, 6, decimals=False))
+    made = (longer_rows(stream, 120, lengths) for lengths in (6, None))
+    equal, any_length = (Counter(len(row["igc_result"].lstrip("-")) for row in rows) for rows in made)
+    assert equal == dict.fromkeys(range(1, 7), 20)
+    assert any_length.total() == 120
+    assert any_length != equal

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 
 from peft_igc.engines.texts import Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
@@ -59,3 +60,16 @@ def test_a_step_is_not_decided_again_where_its_turn_has_ended(known, tokenizer):
     ids = tokenizer("12 + 30 =")["input_ids"]
     assert known.made(ids)[1].anchor == len(ids) - 1
     assert known.made([*ids, *known.style.ends])[1] is None
+
+
+def test_no_compressed_token_is_gathered_where_the_text_alone_decides(adapter, tokenizer):
+    known, gathered = Known(load(load_config(str(adapter)), 192)), []
+
+    def gather(requests, positions):
+        gathered.append(positions.numel())
+        return torch.zeros(*positions.shape, known.config.reading_dim)
+
+    for plain, asks in (("12 + 30 =", False), ("sin(30) + 1 =", False), ("The sum of 12 and 30 =", True)):
+        text, steps = known.extended(Text([]), tokenizer(plain)["input_ids"])
+        known.decide({0: text}, [(0, step) for step in steps], gather)
+        assert (sum(gathered) > 0) == asks, plain

@@ -1,4 +1,4 @@
-"""All templates of a line with alternatives, by a second reader of `texts/*.txt`."""
+"""All templates of a line with alternatives, by a second reader of `texts/*.toml`."""
 
 import itertools
 import re

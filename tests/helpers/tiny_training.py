@@ -89,7 +89,7 @@ QUICK = {**OF_TRANSFORMERS, "bf16": False, "gradient_checkpointing": False}
 
 def arguments(folder: Path, **overrides: Any) -> IGCSFTConfig:
     """Two short steps in fp32 on the CPU, nothing saved."""
-    return IGCSFTConfig(**{"output_dir": str(folder), "igc_curves": False, **QUICK, **overrides})
+    return IGCSFTConfig(**{"output_dir": str(folder), **QUICK, **overrides})
 
 
 def igc_model(seed: int = 0, arch: str = "llama", **overrides: Any) -> Any:

@@ -1,6 +1,5 @@
 """Promises of an answer's source: a number that the model made up is told from one that was calculated, everywhere."""
 
-
 import pytest
 
 from peft_igc import generate_answers, tiny_igc, trace

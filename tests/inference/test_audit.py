@@ -1,6 +1,7 @@
 """Promises of `audit`: it counts what `evaluate` counts and names the part that is damaged."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -161,92 +162,35 @@ def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------ causes
-OPEN = (0.99, 0.98)
-INEXACT = {"status": "inexact", "reason": "inexact"}
+LINES = [json.loads(line) for line in Path(__file__).with_name("causes.jsonl").read_text("utf-8").splitlines()]
 ITEM = {"prompt": "What is 58 minus 36?", "target": "22"}
-SYMBOLS = {"prompt": "58-36=", "target": "22"}
 
 
 def read(a="58", operator="-", b="36", result="22", **fields):
-    """A step in the prompt."""
+    """A step in the prompt; one with an `expression` was read by rules."""
     silent = {"status": "none", "reason": "no_arithmetic" if operator == "none" else "unsure"}
     known = {"position": 5, "status": "ok", "expression": None if operator == "none" else f"{a} {operator} {b}"}
     known |= {} if result else silent
+    known |= {"expression_span": (0, 4)} if "expression" in fields else {}
     operands = tuple(NumberRecord(text, 0.9, 0.9) for text in (a, b))
     return StepRecord(result=result, operands=operands, operator=operator, **(known | fields))
 
 
-def by_rule(expression, **fields):
-    """A step whose expression in symbols the rules read."""
-    return read(expression=expression, expression_span=(0, 4), **fields)
+def caused(line, cut=False):
+    """The cause of a line's `answer` to its `item`, and the detail.
 
-
-CASES = {
-    "no anchor": (ITEM, "7", [], OPEN, "no_anchor"),
-    "the first operand": (ITEM, "17", [read("53", result="17")], OPEN, "operand"),
-    "the operands are exchanged": (ITEM, "-22", [read("36", "-", "58", "-22")], OPEN, "operand"),
-    "columns say what is due": (
-        {"prompt": "Of 58, 36", "igc_operator": "-", "igc_operands": ["58", 36], "target": "22"},
-        "17",
-        [read("53", result="17")],
-        OPEN,
-        "operand",
-    ),
-    "a wrong operand is why the operator is wrong": (ITEM, "7", [read("5", "none", "36", None)], OPEN, "operand"),
-    "the operator": (ITEM, "94", [read(operator="+", result="94")], OPEN, "operator"),
-    "none instead of an operator": (ITEM, "7", [read(operator="none", result=None)], OPEN, "operator"),
-    "a division that is none": (ITEM, "7", [read(operator="/", result=None, **INEXACT)], OPEN, "operator"),
-    "words that contradict": (ITEM, "7", [read(result=None, reason="other_operation")], OPEN, "refused"),
-    "less probable than confidence": (ITEM, "7", [read(result=None)], OPEN, "unsure"),
-    "a sign": (ITEM, "94", [read(b="-36", result="94")], OPEN, "sign"),
-    "a rule": (ITEM, "7", [read(result=None, reason="malformed")], OPEN, "refused"),
-    "a rule about the chosen numbers": (ITEM, "7", [read(result=None, reason="other_number")], OPEN, "refused"),
-    "other numbers were chosen": (ITEM, "7", [read("8", result=None, reason="other_number")], OPEN, "operand"),
-    "other words": (ITEM, "7", [read(operator="+", result=None, reason="other_operation")], OPEN, "operator"),
-    "a sign that rules do not see": (ITEM, "7", [read(b="-36", result=None, reason="look_alike")], OPEN, "sign"),
-    "an overflow": (ITEM, "7", [read(result=None, status="overflow", reason="overflow")], OPEN, "status"),
-    "not asked": (SYMBOLS, "7", [by_rule("58-36", result=None, reason="no_arithmetic")], OPEN, "operator"),
-    "another expression": (ITEM, "21", [by_rule("57-36", result="21")], OPEN, "expression"),
-    "an inexact expression": (ITEM, "2", [by_rule("1/3", result=None, **INEXACT)], OPEN, "status"),
-    "nothing was written": (ITEM, "7", [read()], (), "gate"),
-    "closed gates": (ITEM, "7", [read()], (0.02, 0.1), "gate"),
-    "closed gates, and the base says a number": (ITEM, "22 is 7", [read()], (0.02, 0.1), "gate"),
-    "one gate": (ITEM, "27", [read()], (0.9, 0.1), "gate"),
-    "half open gates": (ITEM, "27", [read()], ((0.7, 0.6), True), "gate"),
-    "overruled": (ITEM, "27", [read()], ((0.9, 0.8), False), "overruled"),
-    "the end is overruled": (ITEM, "22 or 7", [read()], ((0.9, 0.8), False), "overruled"),
-    "no gate helps": (ITEM, "27", [read()], ((0.9, 0.1), False), "overruled"),
-    "another token first": (ITEM, "7, no 22.", [read()], ((0.9, 0.9), False), "overruled"),
-    "a word after it": (ITEM, "22 clips", [read()], (0.9, 0.1), "formatting"),
-    "words before": (ITEM, "It is 22.", [read()], (0.1, 0.9), "formatting"),
-    "separators": (ITEM | {"target": "1,022"}, "1022", [read(result="1022")], OPEN, "formatting"),
-    "a longer number is another": (ITEM, "220", [read()], ((0.9, 0.9), False), "overruled"),
-    "no result, but the base is asked": (ITEM | {"igc_operator": "none"}, "7", [read(result=None)], OPEN, "base"),
-    "not silent": (ITEM | {"igc_operator": "none"}, "22", [read()], OPEN, "silent"),
-    "not silent in talk": ({"prompt": "Hello!", "target": "Hi!"}, "12", [read("5", "+", "7", "12")], OPEN, "silent"),
-    "the target is another": (ITEM | {"target": "23"}, "22", [read()], OPEN, "target"),
-    "nobody knows": ({"prompt": "How many?", "target": "5"}, "22", [read()], OPEN, "misread"),
-    "the prompt's step": (
-        ITEM,
-        "7",
-        [read("5", result="-31"), read(position=12, result="3")],
-        OPEN,
-        "operand",
-    ),
-}
-
-
-def caused(item, answer, steps, gates, cut=False):
-    """The cause of an answer; `gates` may have whether open gates mend it."""
-    gates, opened = gates if gates and isinstance(gates[0], tuple) else (gates, None)
+    A line says what differs from a calculation that is read right and written: the `item`, what the `steps` have read,
+    the `gates` of the new tokens, and whether open gates mend the answer.
+    """
     prompt = [TokenRecord("", None, generated=False) for _ in range(10)]
-    text = TextRecord(0, (*prompt, *(TokenRecord("", gate) for gate in gates)), tuple(steps))
-    return cause_of(item, Answer(answer, cut, text.steps, text), opened)
+    new = [TokenRecord("", gate) for gate in line.get("gates", (0.99, 0.98))]
+    text = TextRecord(0, (*prompt, *new), tuple(read(**step) for step in line.get("steps", [{}])))
+    return cause_of(ITEM | line.get("item", {}), Answer(line["answer"], cut, text.steps, text), line.get("opened"))
 
 
 def test_the_cause_is_the_first_thing_that_went_wrong():
-    for name, (item, answer, steps, gates, wanted) in CASES.items():
-        assert caused(item, answer, steps, gates)[0] == wanted, name
-    assert caused(ITEM, "22", [read()], OPEN, cut=True)[0] == "cut"
-    assert {case[4] for case in CASES.values()} | {"cut"} == set(CAUSES)
-    assert caused(ITEM, "17", [read("53", result="17")], OPEN)[1] == "53 - 36 instead of 58 - 36"
+    for line in LINES:
+        assert caused(line)[0] == line["cause"], line["case"]
+    assert caused({"answer": "22"}, cut=True)[0] == "cut"
+    assert {line["cause"] for line in LINES} | {"cut"} == set(CAUSES)
+    assert caused({"answer": "17", "steps": [{"a": "53", "result": "17"}]})[1] == "53 - 36 instead of 58 - 36"

@@ -2,15 +2,14 @@
 
 import copy
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
+from parrot import Parrot
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
 from tokenizers import processors
-from torch import nn
 
 from peft_igc import IGCModel
 from peft_igc.inference.evaluation import evaluate, generate_answers, trace
@@ -27,34 +26,6 @@ def tokenizer():
 @pytest.fixture
 def llama():
     return tiny_model("llama")
-
-
-class Scripted(nn.Module):
-    """Answers each prompt with what `answers` says, as a model would: tokens, then the end, then padding."""
-
-    def __init__(self, tokenizer, answers):
-        super().__init__()
-        self.dropout = nn.Dropout()
-        self.frozen = nn.Dropout().eval()
-        self.tokenizer, self.answers = tokenizer, answers
-        self.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(max_position_embeddings=200))
-        self.generation_config = SimpleNamespace(eos_token_id=2)
-        self.device = torch.device("cpu")
-        self.batches = []
-        self.seen = []
-        self.modes = []
-
-    def generate(self, input_ids, attention_mask, generation_config):
-        self.batches.append(len(input_ids))
-        self.modes.append([module.training for module in self.modules()])
-        new = []
-        for row, mask in zip(input_ids, attention_mask, strict=True):
-            text = self.tokenizer.decode(row[mask.bool()])
-            self.seen.append(text)
-            prompt = text.removeprefix("<user>").removesuffix("<eos><assistant>")
-            answer = [*self.tokenizer(self.answers[prompt])["input_ids"], 2][: generation_config.max_new_tokens]
-            new.append(answer + [0] * (generation_config.max_new_tokens - len(answer)))
-        return SimpleNamespace(sequences=torch.cat([input_ids, torch.tensor(new)], -1))
 
 
 def greedy_by_hand(model, tokenizer, prompt, n):
@@ -111,14 +82,14 @@ def test_raw_prompts_are_tokenized_as_they_stand(llama, tokenizer):
     assert generate_answers(llama, tokenizer, prompts, raw=True, max_new_tokens=5) == answers
 
 
-def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both(tokenizer):
+def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both(llama, tokenizer):
     tokenizer.chat_template = "<bos>" + tokenizer.chat_template
     begin = [("<bos>", tokenizer.convert_tokens_to_ids("<bos>"))]
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=begin)
-    model = Scripted(tokenizer, {"<bos><user>a": "b", "<bos>a": "b"})
-    generate_answers(model, tokenizer, ["a"])
-    generate_answers(model, tokenizer, ["a"], raw=True)
-    assert model.seen == ["<bos><user>a<eos><assistant>", "<bos>a"]
+    parrot = Parrot(llama, tokenizer, {"<bos><user>a": "b", "<bos>a": "b"})
+    generate_answers(llama, tokenizer, ["a"])
+    generate_answers(llama, tokenizer, ["a"], raw=True)
+    assert parrot.asked == ["<bos><user>a<eos><assistant>", "<bos>a"]
 
 
 def test_the_tokenizer_is_left_as_it_was_even_without_a_padding_token(llama, tokenizer, tmp_path):
@@ -133,17 +104,16 @@ def test_the_tokenizer_is_left_as_it_was_even_without_a_padding_token(llama, tok
     assert answers[0] == answers[1]
 
 
-def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(tokenizer):
-    model = Scripted(tokenizer, {"a": "b"}).train()
-    model.frozen.eval()
-    generate_answers(model, tokenizer, ["a"])
+def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(llama, tokenizer):
+    parrot, frozen = Parrot(llama.train(), tokenizer, {"a": "b"}), llama.lm_head.eval()
+    generate_answers(llama, tokenizer, ["a"])
     with pytest.raises(KeyError):
-        generate_answers(model, tokenizer, ["an error"])
-    assert model.modes == [[False, False, False]] * 2
-    assert [module.training for module in model.modules()] == [True, True, False]
+        generate_answers(llama, tokenizer, ["an error"])
+    assert parrot.trained == [False, False]
+    assert [module for module in llama.modules() if not module.training] == [frozen]
 
 
-def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(tokenizer):
+def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(llama, tokenizer):
     answers = {"1+1": "2", "2*3": " 6 ", "9-1": "80", "hi": "hello, hello", "7/7": "1", "cut": "57912"}
     items = [
         {"prompt": "1+1", "target": "2", "group": "sums", "igc_operands": ["1", "1"]},
@@ -153,10 +123,10 @@ def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(toke
         {"prompt": "7/7", "target": "1 ", "group": None},
         {"prompt": "cut", "target": "57912"},
     ]
-    model = Scripted(tokenizer, answers)
-    found = evaluate(model, tokenizer, items)
-    seen = "<user>1+1<eos><assistant>"
-    assert (len(model.seen), seen in model.seen) == (6, True)
+    parrot = Parrot(llama, tokenizer, answers)
+    found = evaluate(llama, tokenizer, items)
+    assert len(parrot.asked) == 6
+    assert "<user>1+1<eos><assistant>" in parrot.asked
     assert {name: found[name] for name in ("n", "exact_match", "groups", "truncated", "mistakes")} == {
         "n": 6,
         "exact_match": 5 / 6,
@@ -173,20 +143,20 @@ def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(toke
     assert set(found["versions"]) == {"torch", "transformers", "peft", "peft_igc", "python"}
     assert found["versions"]["torch"] == torch.__version__
     items[-1]["target"] = "5791"
-    found = evaluate(model, tokenizer, [items[1], items[3], items[-1]], max_new_tokens=4)
+    found = evaluate(llama, tokenizer, [items[1], items[3], items[-1]], max_new_tokens=4)
     assert (found["exact_match"], found["truncated"]) == (1 / 3, 2)  # " 6 " just fits with its end
     assert found["mistakes"][-1] == {"prompt": "cut", "target": "5791", "answer": "5791"}  # right by chance
 
 
-def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(tokenizer):
-    model = Scripted(tokenizer, {})
+def test_items_that_cannot_be_compared_are_refused_before_anything_is_generated(llama, tokenizer):
+    parrot = Parrot(llama, tokenizer, {})
     with pytest.raises(ValueError, match="no items to evaluate"):
-        evaluate(model, tokenizer, [])
+        evaluate(llama, tokenizer, [])
     with pytest.raises(ValueError, match="Item 1: `target` must be a string, got 2"):
-        evaluate(model, tokenizer, [{"prompt": "a", "target": "b"}, {"prompt": "1+1", "target": 2}])
+        evaluate(llama, tokenizer, [{"prompt": "a", "target": "b"}, {"prompt": "1+1", "target": 2}])
     with pytest.raises(ValueError, match="Item 0: `prompt` must be a string, got None"):
-        evaluate(model, tokenizer, [{"target": "b"}])
-    assert model.batches == []
+        evaluate(llama, tokenizer, [{"target": "b"}])
+    assert parrot.asked == []
 
 
 def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):

@@ -139,17 +139,12 @@ def test_greedy_decoding_takes_no_penalty_from_the_checkpoint(harness):
 def test_every_task_reads_what_its_file_says(harness):
     assert harness.FOLDER == FOLDER
     files = sorted(FOLDER.glob("*.yaml"))
-    assert [path.stem for path in files] == [
-        "arithmetic_file",
-        "arithmetic_file_likelihood",
-        "arithmetic_generated",
-        "arithmetic_generated_likelihood",
-    ]
+    assert [path.stem for path in files] == ["arithmetic_file", "arithmetic_generated"]
     yaml.SafeLoader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
     for path in files:
         task = yaml.safe_load(path.read_text())
         assert task["task"] == path.stem
-        for name in {task["custom_dataset"], task.get("process_results", task["custom_dataset"])}:
+        for name in (task["custom_dataset"], task["process_results"]):
             module, _, function = name.rpartition(".")
             assert callable(getattr(importlib.import_module(module), function))
 
@@ -158,10 +153,9 @@ def test_items_are_those_of_the_generator_or_of_a_file(harness, tmp_path):
     rows = harness.generated(per_group=2, seed=1, pretrained="tiny", device="cpu")["test"]
     items = bigbench_test_set(2, 1)
     assert [(row["prompt"], row["target"]) for row in rows] == [(item["prompt"], item["target"]) for item in items]
-    assert {row["ending"].removeprefix(row["target"]) for row in rows} == {"<|end|>"}
     (tmp_path / "items.jsonl").write_text('{"prompt": "What is 5 plus 7?", "target": "12"}\n')
-    (row,) = harness.from_file(data=str(tmp_path / "items.jsonl"), end="</s>")["test"]
-    assert (row["prompt"], row["target"], row["ending"]) == ("What is 5 plus 7?", "12", "12</s>")
+    (row,) = harness.from_file(data=str(tmp_path / "items.jsonl"), pretrained="tiny")["test"]
+    assert (row["prompt"], row["target"]) == ("What is 5 plus 7?", "12")
     assert [harness.match(row, [answer])["exact_match"] for answer in (" 12\n", "120")] == [1, 0]
     with pytest.raises(ValueError, match='Pass its path: `--metadata .{"data": "items.jsonl"}'):
         harness.from_file()
@@ -175,8 +169,6 @@ def test_the_name_is_offered_once_whenever_the_harness_is_imported(monkeypatch):
     plugin.activate()
     plugin.activate()
     assert table == {"igc": "peft_igc.inference.harness:IGCLM"}
-    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)  # an older harness without a table
-    plugin.activate()
 
 
 @needs_lm_eval
@@ -210,18 +202,16 @@ def test_generated_answers_are_those_of_eval_item_by_item(tmp_path):
     items = [{"prompt": item["prompt"], "target": item["target"]} for item in bigbench_test_set(2, 3)]
     items += [{"prompt": "What is 2 plus 3 plus 4?", "target": "9"}, {"prompt": "Hello!", "target": "12"}]
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    metadata = {"data": str(tmp_path / "items.jsonl"), "end": tokenizer.eos_token}
+    metadata = {"data": str(tmp_path / "items.jsonl")}
     given = {"model_args": {"pretrained": "tiny", "peft": "tiny"}, "metadata": metadata, "apply_chat_template": True}
-    names = ["arithmetic_file", "arithmetic_file_likelihood"]
-    results, samples = run(FOLDER, "igc", tasks=names, **given)
-    found = [sample["resps"][0][0] for sample in sorted(samples[names[0]], key=lambda sample: sample["doc_id"])]
+    name = "arithmetic_file"
+    results, samples = run(FOLDER, "igc", tasks=[name], **given)
+    found = [sample["resps"][0][0] for sample in sorted(samples[name], key=lambda sample: sample["doc_id"])]
     answers = generate_answers(model, tokenizer, [item["prompt"] for item in items])
     assert found == answers
     right = [answer.strip() == item["target"] for answer, item in zip(answers, items, strict=True)]
-    assert 0.9 < results[names[0]]["exact_match,none"] < 1
-    assert results[names[0]]["exact_match,none"] == pytest.approx(sum(right) / len(right))
-    greedy = [sample["acc"] for sample in sorted(samples[names[1]], key=lambda sample: sample["doc_id"])]
-    assert [bool(hit) for hit in greedy] == right
+    assert 0.9 < results[name]["exact_match,none"] < 1
+    assert results[name]["exact_match,none"] == pytest.approx(sum(right) / len(right))
 
 
 CHOICES = """\

@@ -14,7 +14,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from tiny_models import small_config, tiny_model
+from tiny_models import tiny_model
 from transformers import AutoTokenizer
 
 from peft_igc import generate_answers, tiny_igc
@@ -36,14 +36,6 @@ QUESTIONS = {
 def base(tmp_path):
     """A copy of the embedded base, to be spoiled."""
     return Path(shutil.copytree(TINY_FOLDER, tmp_path / "base"))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A saved random adapter."""
-    torch.manual_seed(0)
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
-    return tmp_path / "adapter"
 
 
 def set_tokenizer(folder, **changes):
@@ -88,8 +80,8 @@ def test_a_batch_is_padded_on_the_left_with_the_end_token_if_need_be(base):
         load_base(base)
 
 
-def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, folder, tmp_path):
-    monkeypatch.chdir(folder.parent)
+def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, adapter, tmp_path):
+    monkeypatch.chdir(adapter.parent)
     (tmp_path / "empty").mkdir()
     for name, message in [
         ("./nowhere", 'The folder `nowhere` of a base model does not exist. Pass .*, a hub id, or "tiny"'),
@@ -99,7 +91,7 @@ def test_what_is_no_folder_of_a_base_is_named(monkeypatch, base, folder, tmp_pat
         ("", r"contains no `config\.json`"),  # the current folder
         (tmp_path / "empty", r"contains no `config\.json`.*`model\.save_pretrained`"),
         (base / "config.json", r"`.*config\.json` of a base model is a file\. Pass a folder"),
-        (folder, r"contains an adapter, not a base model\. .*`PeftModel\.from_pretrained"),
+        (adapter, r"contains an adapter, not a base model\. .*`PeftModel\.from_pretrained"),
     ]:
         with pytest.raises((FileNotFoundError, ValueError), match=message):
             load_base(name)
@@ -151,7 +143,7 @@ def test_other_methods_can_be_loaded_to_be_compared(tmp_path):
         load_adapter(tiny_model("llama"), tmp_path)
 
 
-def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(folder, tmp_path, monkeypatch):
+def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(adapter, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny").mkdir()
     assert find_adapter("tiny") == TINY_ADAPTER_FOLDER
@@ -161,37 +153,37 @@ def test_a_folder_without_an_adapter_is_not_looked_up_elsewhere(folder, tmp_path
     ]:
         with pytest.raises(FileNotFoundError, match=message):
             load_adapter(tiny_model("llama"), name)
-    (folder / WEIGHTS).unlink()
+    (adapter / WEIGHTS).unlink()
     with pytest.raises(FileNotFoundError, match=f"contains no `{WEIGHTS}`"):
-        load_adapter(tiny_model("llama"), folder)
+        load_adapter(tiny_model("llama"), adapter)
 
 
-def test_an_unreadable_config_is_named(folder, monkeypatch):
-    path = folder / CONFIG
+def test_an_unreadable_config_is_named(adapter, monkeypatch):
+    path = adapter / CONFIG
     for text in ("{", "{}", "[]", '{"peft_type": "NOSUCH"}', "[" * 100_000):
         path.write_text(text)
         with pytest.raises(ValueError, match=rf"{CONFIG}` cannot be read: .*Copy the folder again"):
-            load_adapter(tiny_model("llama"), folder)
+            load_adapter(tiny_model("llama"), adapter)
     with path.open("wb") as file:
         file.truncate((1 << 26) + 1)  # sparse
     with pytest.raises(ValueError, match="has 67,108,865 bytes, which no config has"):
-        load_adapter(tiny_model("llama"), folder)
+        load_adapter(tiny_model("llama"), adapter)
     path.write_text(json.dumps({"peft_type": "LORA", "target_modules": ["q_proj"], "task_type": "CAUSAL_LM"}))
     with pytest.raises(
         ValueError, match=f"holds the weights of an IGC adapter, but its `{CONFIG}` is of the method LORA"
     ):
-        load_adapter(tiny_model("llama"), folder)
+        load_adapter(tiny_model("llama"), adapter)
 
     def missing(*args, **kwargs):
         raise ImportError("scikit-learn is required for AdaMSS")
 
     monkeypatch.setattr("peft_igc.inference.loading.PeftConfig.from_pretrained", missing)
     with pytest.raises(ValueError, match=f"{CONFIG}` cannot be read: scikit-learn is required for AdaMSS"):
-        load_adapter(tiny_model("llama"), folder)
+        load_adapter(tiny_model("llama"), adapter)
 
 
-def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way_of_loading(folder):
-    path = folder / WEIGHTS
+def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way_of_loading(adapter):
+    path = adapter / WEIGHTS
     weights = load_file(path)
     first = sorted(weights)[0]
     (norm,) = [key for key in weights if key.endswith(".igc_input_mapping.norm.weight")]
@@ -204,18 +196,18 @@ def test_weights_that_are_no_numbers_of_the_right_shape_are_refused_by_every_way
         save_file(weights | {name: value}, path)
         for load in (load_adapter, lambda base, where: PeftModel.from_pretrained(base, str(where))):
             with pytest.raises(ValueError, match=rf"`.*` .*{message}"):
-                load(tiny_model("llama"), folder)
+                load(tiny_model("llama"), adapter)
 
 
-def test_a_pickle_that_would_run_a_program_is_not_unpickled(folder, tmp_path):
+def test_a_pickle_that_would_run_a_program_is_not_unpickled(adapter, tmp_path):
     class Program:
         def __reduce__(self):
             return os.system, (f"touch {tmp_path / 'executed'}",)
 
-    (folder / WEIGHTS).unlink()
-    torch.save({"x": Program(), "y": torch.zeros(50_000)}, folder / "adapter_model.bin")
+    (adapter / WEIGHTS).unlink()
+    torch.save({"x": Program(), "y": torch.zeros(50_000)}, adapter / "adapter_model.bin")
     with pytest.raises(ValueError, match="holds more than tensors, which could be a program. Save the adapter again"):
-        load_adapter(tiny_model("llama"), folder)
+        load_adapter(tiny_model("llama"), adapter)
     assert not (tmp_path / "executed").exists()
 
 

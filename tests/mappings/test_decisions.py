@@ -10,10 +10,9 @@ import torch
 from peft_igc import tiny_igc
 from peft_igc.calibration.calibrate import read_results
 from peft_igc.mappings.decisions import certainty, decided
-from peft_igc.mappings.places import StepTexts, place_tensors
+from peft_igc.mappings.places import StepTexts, place_tensors, places_of
 from peft_igc.mappings.readings import SCALE, Mark
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.places import places_of
 from peft_igc.text.values import Limits
 from peft_igc.tuner.adapter import make_mappings
 

@@ -23,7 +23,7 @@ from tiny_vocabulary import TABLE, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.text.spelling import Progress, Spelled, Style, Written
+from peft_igc.text.spelling import Progress, Spelled, Style
 from peft_igc.tuner.writing import embed
 
 
@@ -160,7 +160,7 @@ def test_only_positions_that_continue_the_result_are_written(text, states):
         with model.disable_adapter():
             base = layer_output(model, ids)
     changed = (got != base).any(-1)
-    told = Progress(Style(TABLE), Written("408", negative=False), at).after(ids[0, at:].tolist())[1]
+    told = Progress(Style(TABLE), "408", at).after(ids[0, at:].tolist())[1]
     assert changed[0].tolist() == [False] * at + [one is not None for one in told]
     assert {one.state for one in told if one is not None} == states
     same_bits(got[~changed], base[~changed])

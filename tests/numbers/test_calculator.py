@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numbers_as_digits import encode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from peft_igc.numbers.calculator import Status, calculate, evaluate_exactly
+from peft_igc.numbers.calculator import Status, calculate
 from peft_igc.numbers.digits import PAD, decode
 
 
@@ -118,13 +118,6 @@ def test_up_to_forty_digits_every_row_is_what_python_integers_say(rows, division
 
 
 @properties
-@given(integers, integers, st.sampled_from(SYMBOLS), st.sampled_from(DIVISIONS))
-def test_the_oracle_says_the_same_as_the_tensors(a, b, symbol, division):
-    assert answers(ask([(a, b)], [0], 40, 80, division, symbol)) == [evaluate_exactly(symbol, a, b, division)]
-    assert evaluate_exactly(symbol, str(a), str(b), division) == evaluate_exactly(symbol, a, b, division)
-
-
-@properties
 @given(st.lists(st.lists(st.integers(-1, 11), min_size=8, max_size=8), min_size=1, max_size=8), st.data())
 def test_operands_that_are_no_numbers_are_undefined(rows, data):
     signs = [data.draw(st.lists(st.integers(-1, 2), min_size=2, max_size=2)) for _ in rows]
@@ -204,41 +197,3 @@ def test_on_a_gpu_it_is_exact_and_never_synchronises(division):
         result = calculate(*on_device, result_digits=80, division=division)
     for one, two in zip(result, expected, strict=True):
         assert torch.equal(one.cpu(), two)
-
-
-GOOD = {
-    "digits": torch.zeros(5, 2, 3, dtype=torch.int64),
-    "signs": torch.zeros(5, 2, dtype=torch.int64),
-    "operator": torch.zeros(5, dtype=torch.int64),
-    "result_digits": 3,
-}
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"digits": torch.zeros(5, 2, 3)}, TypeError, "`digits` must be int64, got torch.float32"),
-        ({"signs": torch.zeros(5, 2, dtype=torch.bool)}, TypeError, "`signs` must be int64, got torch.bool"),
-        ({"digits": torch.zeros(5, 3, 3, dtype=torch.int64)}, ValueError, r"\[..., 2, D\] .* got \(5, 3, 3\)"),
-        ({"digits": torch.zeros(5, 2, 0, dtype=torch.int64)}, ValueError, r"D >= 1, got \(5, 2, 0\)"),
-        ({"signs": torch.zeros(2, dtype=torch.int64)}, ValueError, r"got \(2,\) and \(5,\)"),
-        ({"result_digits": 0}, ValueError, "`result_digits=0` must be at least 1"),
-        ({"division": "round"}, ValueError, "`division='round'` is unknown"),
-        ({"operations": ("+", "%")}, ValueError, "'%' is unknown; known are '\\+', '-', '\\*', '/'"),
-    ],
-)
-def test_what_cannot_be_calculated_is_refused_with_the_cure(change, error, message):
-    calculate(**GOOD)
-    with pytest.raises(error, match=message):
-        calculate(**(GOOD | change))
-
-
-def test_the_oracle_refuses_what_it_does_not_know():
-    with pytest.raises(ValueError, match="'none' is unknown; known are"):
-        evaluate_exactly("none", "1", "2")
-    with pytest.raises(ValueError, match="'1.5' is not an integer"):
-        evaluate_exactly("+", "1.5", "2")
-    with pytest.raises(TypeError, match="type `float`"):
-        evaluate_exactly("+", 1.5, "2")
-    with pytest.raises(ValueError, match="`division='round'` is unknown"):
-        evaluate_exactly("+", "1", "2", "round")

@@ -1,31 +1,29 @@
 """Promises of the token table, of the text of tokens, and of the profile: what a tokenizer's ids mean for numbers.
 
-Real tokenizers take part where `PEFT_IGC_TOKENIZERS` names a folder that holds `llama3.1/`, `qwen2.5/` and `gpt2/`;
-their families are also built here, small, so that every promise is tested without files.
+The families of real tokenizers are also built here, small, so that every promise is tested without files.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import re
 from pathlib import Path
 
 import pytest
+from real_tokenizers import GPT2, LLAMA, QWEN, needs_real, saved
 from tiny_training import tokenizer as character_tokenizer
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
 import peft_igc
-from peft_igc.numbers.places import number_runs
+from peft_igc.mappings.places import number_runs
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile, check_tokenizer
 from peft_igc.text import Vocabulary
 from peft_igc.text.token_table import TokenTable
 
 
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 SPECIAL = ["<unk>", "<s>", "</s>"]
 WORDS = ("is", "COVID", "the")
 
@@ -131,21 +129,16 @@ BUILT = {
     "gemma": lambda: pieces(""),
     "characters": character_tokenizer,
     "python": Characters,
-    "embedded": lambda: peft_igc.tiny_base()[1],
+    "embedded": lambda: saved("tiny"),
 }
-REAL_NAMES = ("llama3.1", "qwen2.5", "gpt2")
-needs_real = pytest.mark.skipif(
-    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
-)
-ALL = [*BUILT, *(pytest.param(name, marks=needs_real) for name in REAL_NAMES)]
+ALL = [*BUILT, LLAMA, QWEN, GPT2]
 _made: dict[str, tuple] = {}
 
 
 def made(name):
     """A tokenizer and its profile, made once."""
     if name not in _made:
-        build = BUILT.get(name) or (lambda: AutoTokenizer.from_pretrained(Path(str(REAL)) / name))
-        tokenizer = build()
+        tokenizer = BUILT[name]() if name in BUILT else saved(name)
         _made[name] = tokenizer, TokenizerProfile.from_tokenizer(tokenizer)
     return _made[name]
 

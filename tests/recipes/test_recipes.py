@@ -52,6 +52,7 @@ def test_a_header_says_command_and_what_to_expect():
         assert re.search(r"^# Expected: (not measured|[^.]*\d)", header[0], re.MULTILINE), name
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:bitsandbytes")
 def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, tmp_path, monkeypatch):

@@ -1,16 +1,9 @@
-"""What the tests of `peft-igc sft` share: a tiny base in a folder, and one process."""
+"""Tests of `peft-igc sft` are one process."""
 
 import pytest
 import torch
-from tiny_training import save_base
 
 from peft_igc.sft import run as sft
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory):
-    """The folder of a tiny base."""
-    return save_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,6 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_exact_match_tokens", "8", "--igc_held_out", "0"], "has no effect without `igc_exact_match` or `igc"),
         (["--igc_held_out", "-1"], "`igc_held_out=-1` is negative"),
         (["--igc_adapter", "lora", "--igc_init_from", "x"], "`igc_init_from` is given, but `igc_adapter=lora`"),
-        (["--igc_adapter", "none", "--no_igc_curves"], "`igc_curves` is given, but `igc_adapter=none`"),
         (["--igc_detach_reading", "false"], "`igc_detach_reading` is given, but has no effect because nothing below"),
         (["--multi_gpu", "1"], "Unknown: `1`"),  # a flag
     ],

@@ -24,7 +24,7 @@ from tests.sft.test_sft import CHATS, arguments, write
 
 
 def load(script=None, mixture=None, igc=None, **training):
-    """Training and test set, without the names of their rows (`test_sources.py`)."""
+    """Training and test set, without the names of their rows (`test_named_rows.py`)."""
     options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, "dataset_text_field": "text"} | training
     options["writing_stage"] = None
     script, mixture = script or ScriptArguments(), mixture or DatasetMixtureConfig()

@@ -18,11 +18,11 @@ from collections import Counter
 from pathlib import Path
 
 from peft_igc import tiny_base
-from peft_igc.numbers.places import places_of
+from peft_igc.mappings.places import places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text import Limits, Value, Verdict, check, read
 from peft_igc.text.literals import integers, numbers
-from peft_igc.text.requests import Meant, answer
+from peft_igc.text.requests import answer
 
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines()]
@@ -35,7 +35,7 @@ def requested(line, limits):
     spans = [spans[0], spans[-1]] if line["operation"] in "+-*/" else spans
     spans = spans[::-1] if line.get("swapped") else spans
     negated = tuple(line.get("negated", [False] * len(spans)))
-    return answer(line["text"], Meant(line["operation"], tuple(spans), negated), limits).found
+    return answer(line["text"], line["operation"], spans, negated, limits).found
 
 
 @functools.cache

@@ -1,7 +1,4 @@
-"""Functions of a user: what expressions and requests make of them, and how their faults refuse.
-
-Try it: `pytest tests/text/test_operations.py`
-"""
+"""Functions of a user: what expressions and requests make of them, and how their faults refuse."""
 
 import os
 import re

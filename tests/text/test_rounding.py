@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import Limits, Reason, Value, read
-from peft_igc.text.requests import Meant, answer
+from peft_igc.text.requests import answer
 from peft_igc.text.rounding import Rounding, asked_rounding
 
 
@@ -51,9 +51,9 @@ def test_a_request_in_words_that_asks_for_places_is_rounded_to_them():
         ("14 over 7 with 2 decimals", "2.00"),
     ):
         first, wish, last = (re.search(words, text).span() for words in (r"\b1[24]\b", "2 d|tenth", r"\b7\b"))
-        found = answer(text, Meant("/", (first, last), (False, False)), Limits()).found
+        found = answer(text, "/", (first, last), (False, False), Limits()).found
         assert (found.text, found.rounded) == (value, value != "2.00")
-        mistaken = answer(text, Meant("/", (first, wish), (False, False)), Limits()).found
+        mistaken = answer(text, "/", (first, wish), (False, False), Limits()).found
         assert mistaken.reason is Reason.NOT_UNDERSTOOD
 
 

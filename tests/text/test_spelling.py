@@ -1,20 +1,18 @@
 """A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
 
 import json
-import os
 import random
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import real_tokenizers
 import small_vocabularies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
-import peft_igc
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style, Written
+from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -27,14 +25,9 @@ WORDS = small_vocabularies.VOCABULARIES["groups of three"]
 THREES = SPELLERS["groups of three"]
 
 
-def progress(number, anchor=0, spelled_by=THREES, width=40, **style):
+def progress(number, anchor=0, spelled_by=THREES, **style):
     """The progress of a number before its anchor."""
-    plain = number.removesuffix("%")
-    digits, scale = plain.strip("-").replace(".", ""), len(plain.partition(".")[2])
-    scale = -1 - scale if number != plain else scale
-    result = Written.of(digits.lstrip("0") or "0", number[0] == "-", scale, width)
-    assert result is not None
-    return Progress(Style(spelled_by, **style), result, anchor)
+    return Progress(Style(spelled_by, **style), number, anchor)
 
 
 def written(spelled_by, number):
@@ -108,8 +101,7 @@ def test_every_token_of_a_result_is_among_those_that_are_named():
 
 def test_a_percentage_needs_a_token_for_its_sign():
     words = WORDS._replace(texts=[text if text != "%" else "#" for text in WORDS.texts])
-    result = Written.of("17", False, -1, 40)
-    assert (result.is_spelled_by(THREES), result.is_spelled_by(words.table())) == (True, False)
+    assert (THREES.spells("17%"), words.table().spells("17%")) == (True, False)
 
 
 def test_the_end_of_a_turn_ends_the_writing():
@@ -154,15 +146,9 @@ def test_only_tokens_after_the_last_ones_are_counted():
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
-SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("gpt2", "llama3.1", "qwen2.5"))]
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("name", ["tiny", real_tokenizers.GPT2, real_tokenizers.LLAMA, real_tokenizers.QWEN])
 def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name):
-    folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
-    tokenizer = AutoTokenizer.from_pretrained(folder / name)
+    tokenizer = real_tokenizers.saved(name)
     spelled_by, draw, results = TokenizerProfile.from_tokenizer(tokenizer).table, random.Random(0), []
     for places in [0] * 400 + [draw.randint(1, 20) for _ in range(400)]:
         digits = draw.choice((1, 1, -1)) * draw.randrange(1, 10 ** draw.randint(1, 39))

@@ -1,16 +1,14 @@
 """The vocabulary spells ids as characters, survives saving and refuses damage, for several tokenizers."""
 
 import copy
-import os
 import pickle
 import random
 import time
 import zlib
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from transformers import AutoTokenizer
+from real_tokenizers import GPT2, LLAMA, QWEN, saved
 
 from peft_igc import tiny_base
 from peft_igc.text import CONTROL, UNKNOWN, Vocabulary
@@ -20,7 +18,6 @@ from peft_igc.text.vocabulary import EMBEDDED, PADDING, UNSEEN
 POUND, MINUS = "£".encode(), "\u2212".encode()
 TOKENS = (b"<s>", b"<unk>", b"user", b"12", b" + ", POUND[:1], POUND[1:], MINUS[:2], MINUS[2:], b"5" + POUND[:1], b"")
 START, UNK, USER, TWELVE, PLUS, POUND_A, POUND_B, MINUS_A, MINUS_B, FIVE_POUND_A, UNUSED = range(len(TOKENS))
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +25,9 @@ def vocabulary():
     return Vocabulary(TOKENS, control=[START], unknown=[UNK], header=(START, USER))
 
 
-@pytest.fixture(scope="module", params=["tiny", "gpt2", "llama3.1", "qwen2.5"])
+@pytest.fixture(scope="module", params=["tiny", GPT2, LLAMA, QWEN])
 def tokenizer(request):
-    if request.param == "tiny":
-        return tiny_base()[1]
-    if not REAL:
-        pytest.skip("PEFT_IGC_TOKENIZERS names no folder")
-    return AutoTokenizer.from_pretrained(Path(REAL) / request.param)
+    return saved(request.param)
 
 
 @pytest.mark.parametrize(

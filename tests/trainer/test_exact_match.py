@@ -1,10 +1,11 @@
 """Exact match while training: what is asked, what counts as right, where the metric goes, what it leaves untouched."""
 
-from types import SimpleNamespace
+from collections import defaultdict
 
 import pytest
 import torch
 from datasets import Dataset
+from parrot import Parrot
 from tiny_training import igc_model, join_as, rows, tokenizer, trainer, weights
 
 from peft_igc.data.dataset import to_dataset
@@ -29,23 +30,10 @@ def ids(text):
     return tokenizer()(text)["input_ids"]
 
 
-class Parrot:
-    """Stands in for `generate`: knows the answers to some prompts, keeps what it was given, ends with <eos>."""
-
-    def __init__(self, model, answers, ends=True):
-        self.model, self.answers, self.ends, self.given, self.modes = model, answers, ends, [], []
-        model.generate = self
-
-    def __call__(self, **given):
-        self.given.append(given)
-        self.modes.append(self.model.training)
-        made = []
-        for row, mask in zip(given["input_ids"], given["attention_mask"], strict=True):
-            text = tokenizer().decode(row[mask.bool()])
-            made.append(ids(self.answers.get(text, "?")) + ([2] if self.ends else []))
-        width = given["generation_config"].max_new_tokens if not self.ends else max(map(len, made))
-        made = [(one + [0 if self.ends else 10] * width)[:width] for one in made]
-        return SimpleNamespace(sequences=torch.cat([given["input_ids"], torch.tensor(made)], 1))
+def knowing(made, known):
+    """A stand-in for the model of a trainer that knows the answers to some rows, and is wrong in all others."""
+    answers = defaultdict(lambda: "?", {row["prompt"]: row["completion"] for row in known})
+    return Parrot(made.model, tokenizer(), answers)
 
 
 # ------------------------------------------------------------------------------------------ what is asked
@@ -137,10 +125,10 @@ def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
     model, data = igc_model(), [{"prompt": f"{i}=", "completion": "12"} for i in range(4)]
     made = asked()
     questions, _ = made.draw(model, data)
-    Parrot(model, {"0=": "12", "1=": "1", "2=": "123", "3=": " 12 "})
+    Parrot(model, tokenizer(), {"0=": "12", "1=": "1", "2=": "123", "3=": " 12 "})
     assert made.counts(model, questions) == (2, 0)
     # "12" and then on and on: right as far as it goes, but it goes on
-    Parrot(model, {f"{i}=": "12" for i in range(4)}, ends=False)
+    Parrot(model, tokenizer(), {f"{i}=": "12" for i in range(4)}, ends=False)
     assert made.counts(model, questions) == (0, 4)
     made.max_new_tokens = 2
     assert made.counts(model, questions) == (0, 4)
@@ -152,9 +140,9 @@ def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
     made = trainer(tmp_path, eval_dataset=sets, igc_exact_match=4, **EVALUATED)
     made.model.train()
     frozen = made.model.base_model.model.lm_head.eval()
-    parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in (*rows(4, 1), *rows(1, 3))})
+    parrot = knowing(made, (*rows(4, 1), *rows(1, 3)))
     made._igc_exact_match.measure(made, "a", "a")
-    assert parrot.modes == [False]
+    assert parrot.trained == [False]
     assert made.model.training
     assert not frozen.training
     made._metrics["eval"].clear()
@@ -185,10 +173,9 @@ def _evaluate_as_rank(rank, port, folder):
     join_as(rank, port)
     data = to_dataset(rows(5))
     made = trainer(folder, eval_dataset=data, ddp_backend="gloo", igc_exact_match=5, max_steps=1, **EVALUATED, **SGD)
-    parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in rows(3)})
+    parrot = knowing(made, rows(3))
     made.train()
-    asked_here = sum(len(given["input_ids"]) for given in parrot.given)
-    torch.save((made.state.log_history, asked_here), folder / f"rank-{rank}.pt")
+    torch.save((made.state.log_history, len(parrot.asked)), folder / f"rank-{rank}.pt")
     end(made)
 
 

@@ -5,6 +5,7 @@ which step of a row is supervised in `test_collator.py`.
 """
 
 import dataclasses
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -246,6 +247,17 @@ def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch)
     made = IGCTrainer(igc_model(), plain, train_dataset=to_dataset(rows(4)), processing_class=tokenizer())
     made.train()
     assert made.state.log_history[0]["igc/loss_read"] > 0
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "given", [{}, {"activation_checkpointing": False}, {"gradient_checkpointing": False}], ids=str
+)
+def test_checkpointing_has_both_its_names_without_a_warning(given, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = IGCSFTConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
+    assert made.activation_checkpointing == made.gradient_checkpointing == (not given)
 
 
 def test_no_default_of_trls_config_is_changed():

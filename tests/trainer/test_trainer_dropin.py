@@ -1,7 +1,7 @@
 """Without an IGC adapter `BaselineTrainer` is `SFTTrainer`: both run side by side and must end with the same bits.
 
-`IGCTrainer` refuses such a model, and is the same class in all else. TRL's own tests need a checkout of its
-repository; `run_trl_tests.py` runs them on both classes.
+`IGCTrainer` refuses such a model, and is the same class in all else. TRL's own tests are not run: they are in neither
+its wheel nor its source distribution, and load models from the hub.
 """
 
 import pytest
@@ -67,6 +67,7 @@ def run(folder, cls, config, data, options, more, streaming=False):
     return dict(made.model.named_parameters()), logs, metrics, batch
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if i == 0 else pytest.mark.slow) for i, name in enumerate(CASES)]
 )

@@ -44,6 +44,7 @@ def reading(parameters):
 
 
 # ------------------------------------------------------------------------------------------ who moves
+@pytest.mark.versions
 def test_every_adapter_weight_moves_and_the_base_stays_bit_for_bit(tmp_path):
     made = trainer(tmp_path, rows(32), max_steps=8)
     before = weights(made.model)

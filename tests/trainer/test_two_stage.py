@@ -1,41 +1,24 @@
 """The writing learns from prompts that are read once what it learns from whole passes."""
 
-import contextlib
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import get_peft_model
-from tiny_models import RandomConfig, small_config, tiny_model
+from tiny_models import RandomConfig
 from tiny_training import arguments, trainer, weights
 from tiny_training import rows as sums
-from tiny_training import tokenizer as characters
 from transformers import TrainerCallback
 
 from peft_igc import tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
-from peft_igc.trainer import two_stage
 from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.progress import Progress
-from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
+from peft_igc.trainer.two_stage import after_prompts, training_only
 from peft_igc.tuner.base_model import decoder_layers
-
-
-def written(model, tokenizer, rows, folder, **stage):
-    """The logged losses of a stage on these rows, in place of a trainer with a dataset."""
-    log = []
-    stand_in = SimpleNamespace(
-        model=model, args=arguments(folder), state=SimpleNamespace(global_step=0, max_steps=0), log=log.append,
-        control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None, callbacks=[]),
-        _tokenizer=tokenizer, writing_loss=lambda batch, output: output.loss,
-    )  # fmt: skip
-    train_writing(stand_in, rows, WritingStage(**stage))
-    assert stand_in.state.global_step == stand_in.state.max_steps == stage["steps"]
-    return [entry["loss"] for entry in log]
 
 
 ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
@@ -76,28 +59,6 @@ def test_gradients_are_those_of_whole_passes(trained):
     for name, gradient in found.items():
         assert torch.allclose(gradient, expected[name], atol=1e-4 * float(expected[name].abs().max() + 1e-3)), name
     assert max(float(g.abs().max()) for g in found.values()) > 1e-3
-
-
-@pytest.mark.parametrize(("arch", "layer"), [("llama", 0), ("llama", 1), ("llama", 2), ("bloom", 2)])
-def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypatch):
-    def after(once):
-        config = small_config(interface="tokens", layer=layer, read_from=[0], num_digits=40, result_digits=40)
-        model = get_peft_model(tiny_model(arch), config)
-        data = tokenized(ArithmeticRows(seed=3, num_digits=6, mixture=ONLY_RESULTS).take(8), characters())
-        ran = []
-        for index, block in enumerate(decoder_layers(model)[1]):
-            block.mlp.register_forward_hook(lambda *_, index=index: ran.append(index))
-        if not once:
-            monkeypatch.setattr(two_stage, "_run_once", lambda *_: contextlib.nullcontext())
-        log = written(model, characters(), data, tmp_path, steps=6, batch_size=4)
-        monkeypatch.undo()
-        assert not any("forward" in block.__dict__ for block in decoder_layers(model)[1])
-        return log, [ran.count(index) for index in range(3)]
-
-    (log, ran), (expected, all_ran) = after(True), after(False)
-    assert log == expected
-    assert all_ran == [8, 8, 8]  # the prompts of two batches, and six steps
-    assert ran == [4 if index <= layer else 8 for index in range(3)]
 
 
 # ------------------------------------------------------------------------------------------ the trainer

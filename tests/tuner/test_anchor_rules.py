@@ -1,17 +1,12 @@
-"""Anchors: every token that ends in a text and the assistant header are found, as loops over the tokens find them.
-
-Real tokenizers take part where `PEFT_IGC_TOKENIZERS` names their folder.
-"""
+"""Anchors: every token that ends in a text and the assistant header are found, as loops over the tokens find them."""
 
 import functools
-import os
 import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from real_tokenizers import GPT2, LLAMA, QWEN, saved
 
 import peft_igc
 from peft_igc import IGCConfig
@@ -25,12 +20,7 @@ from tests.numbers.test_token_table import Characters, made, word_pieces
 from tests.tuner.test_config import TURNS, make_tokenizer
 
 
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
-needs_real = pytest.mark.skipif(
-    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
-)
-REAL_NAMES = [pytest.param(name, marks=needs_real) for name in ("llama3.1", "qwen2.5", "gpt2")]
-NAMES = ["falcon", "irregular", "mistral", "gemma", "characters", "python", "embedded", *REAL_NAMES]
+NAMES = ["falcon", "irregular", "mistral", "gemma", "characters", "python", "embedded", LLAMA, QWEN, GPT2]
 
 
 @functools.cache
@@ -86,7 +76,7 @@ def test_a_text_of_several_tokens_is_found_behind_anything():
     assert rule.hidden == {}
 
 
-@pytest.mark.parametrize("name", ["embedded", *REAL_NAMES])
+@pytest.mark.parametrize("name", ["embedded", LLAMA, QWEN, GPT2])
 def test_a_text_of_several_tokens_has_its_anchor_also_where_its_end_begins_the_result(name):
     tokenizer = made(name)[0]
     for rule in (text_rule(tokenizer, "so:="), text_rule(tokenizer, "total =")):
@@ -125,7 +115,7 @@ def test_a_header_of_several_tokens_is_taken_whole():
     assert assistant_header(tokenizer) == tokenizer.convert_tokens_to_ids(["<|assistant|>", "A", ":", " "])
 
 
-@pytest.mark.parametrize("name", ["characters", pytest.param("gpt2", marks=needs_real)])
+@pytest.mark.parametrize("name", ["characters", GPT2])
 def test_without_a_chat_template_the_message_names_both_ways_that_work(name):
     tokenizer = made(name)[0]
     tokenizer.chat_template = None
@@ -146,10 +136,9 @@ def test_a_header_that_is_empty_or_merges_with_the_answer_is_refused():
         assistant_header(tokenizer)
 
 
-@needs_real
-@pytest.mark.parametrize("name", ["llama3.1", "qwen2.5"])
+@pytest.mark.parametrize("name", [LLAMA, QWEN])
 def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
-    tokenizer = AutoTokenizer.from_pretrained(Path(str(REAL)) / name)
+    tokenizer = saved(name)
     header = assistant_header(tokenizer)
     assert tokenizer.decode(header).strip().endswith(("assistant<|end_header_id|>", "<|im_start|>assistant"))
     for question in ("58 * 36", "What is 58 times 36?\n", "12\n\n", ""):

@@ -41,6 +41,7 @@ def folder(tmp_path):
 ALL = {name: way for name, way in (WAYS | ALONE).items() if name not in ("low memory", "transformers, another name")}
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("way", ALL)
 def test_a_lora_beside_a_calculator_is_loaded_with_it(folder, way):
     expected = both()
@@ -132,6 +133,14 @@ def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(na
     model = get_peft_model(tiny_model("llama"), lora())
     with pytest.warns(UserWarning, match=message):
         model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
+
+
+def test_transformers_loads_a_lora_without_its_calculator_in_silence(folder):
+    """`load_adapter` of transformers (5.23) does not warn as that of PEFT does; a warning would be an error here."""
+    base = tiny_model("llama")
+    base.load_adapter(str(folder / LOW_RANK), adapter_name="style")
+    torch.manual_seed(0)  # as in `both`
+    assert torch.equal(logits(base), logits(get_peft_model(tiny_model("llama"), lora())))
 
 
 def test_the_calculator_alone_is_said_when_it_is_used(folder):

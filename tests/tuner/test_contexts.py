@@ -1,6 +1,6 @@
 """Promises of reading at many anchors of one text: each step is read as if it were alone, within its context only.
 
-Random weights, random texts rich in numbers. Try it: `pytest tests/tuner/test_contexts.py`.
+Random weights, random texts rich in numbers.
 """
 
 import pytest
@@ -9,8 +9,10 @@ from tiny_models import small_config
 from tiny_vocabulary import TEXTS
 
 from peft_igc.mappings.hidden_interface import HiddenInputMapping
+from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.token_interface import TokenInputMapping
 from peft_igc.numbers.digits import PAD
+from peft_igc.text.vocabulary import PADDING
 
 
 HIDDEN, DIM, ROWS, LENGTH = 24, 16, 3, 220
@@ -23,6 +25,13 @@ def reader(interface):
     for weight in mapping.parameters():
         torch.nn.init.normal_(weight, std=0.4)
     return mapping.eval()
+
+
+def read(mapping, kept, valid, anchors, ids, since):
+    """What a mapping reads at anchors, from the tokens `since` on."""
+    if isinstance(mapping, HiddenInputMapping):
+        return mapping(kept, valid, anchors, ids, since)
+    return mapping(kept, StepTexts.of(mapping.tokens, ids.masked_fill(~valid, PADDING), anchors, since))
 
 
 @pytest.fixture
@@ -52,9 +61,9 @@ def test_nothing_before_a_context_matters(interface, text):
     other = torch.where(changed, ids.flip(1), ids), torch.where(changed[..., None], kept.flip(1), kept)
     assert not torch.equal(other[0], ids)
     with torch.no_grad():
-        before = mapping(kept, valid, anchors, ids, since)
-        after = mapping(other[1], valid, anchors, other[0], since)
-        whole = mapping(kept, valid, anchors, ids)
+        before = read(mapping, kept, valid, anchors, ids, since)
+        after = read(mapping, other[1], valid, anchors, other[0], since)
+        whole = read(mapping, kept, valid, anchors, ids, torch.zeros_like(since))
     if interface == "tokens":
         before, after, whole = ((x.operator, chances(x), x.positions, x.digits) for x in (before, after, whole))
     for one, same, all_of_it in zip(before, after, whole, strict=True):
@@ -70,7 +79,7 @@ def test_a_number_that_a_context_cuts_is_not_read():
     valid = torch.ones_like(ids, dtype=torch.bool)
     for anchors, since in (([4, 9], [1, 6]), ([9], [6])):  # begin at `3`, the end of `123`
         with torch.no_grad():
-            reading = mapping(kept, valid, torch.tensor([anchors]), ids, torch.tensor([since]))
+            reading = read(mapping, kept, valid, torch.tensor([anchors]), ids, torch.tensor([since]))
         numbers = reading.digits[..., 0] != PAD  # [1, A, W]
         assert numbers.sum(-1).tolist() == [[1] * len(anchors)]
         assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * len(anchors)
@@ -82,8 +91,8 @@ def test_embeddings_before_a_context_switch_a_text_off_whatever_other_steps_are_
     valid, kept = torch.ones_like(ids, dtype=torch.bool), torch.zeros(1, ids.shape[1], DIM)
     anchors, since = torch.tensor([[8, ids.shape[1] - 1]]), torch.tensor([[5, ids.shape[1] - 4]])
     with torch.no_grad():
-        reading = reader("tokens")(kept, valid, anchors, ids, since)
+        reading = read(reader("tokens"), kept, valid, anchors, ids, since)
         given = ids.masked_fill(ids < 0, TEXTS.index("+"))
-        known = reader("tokens")(kept, valid, anchors, given, since)
+        known = read(reader("tokens"), kept, valid, anchors, given, since)
     assert (reading.digits[..., 0] == PAD).all()
     assert (known.digits[..., 0] != PAD).sum(-1).tolist() == [[2, 2]]

@@ -239,6 +239,7 @@ MODES = {
 }
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_equals_one_uncached_pass(mode, interface):
     for anchor in ANCHORS:

@@ -1,7 +1,6 @@
 """What is refused when a calculator is made, used or loaded, with the cure, and that the model stays as it was."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,13 +18,6 @@ from tiny_models import HIDDEN, LAYERS, small_config, tiny_model
 
 
 WEIGHTS = "adapter_model.safetensors"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A folder with a random adapter."""
-    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
-    return str(tmp_path / "adapter")
 
 
 def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
@@ -92,27 +84,27 @@ def test_models_that_are_no_decoders_are_refused():
             inject_adapter_in_model(small_config(), model)
 
 
-def test_a_calculator_around_a_calculator_is_refused(folder):
+def test_a_calculator_around_a_calculator_is_refused(adapter):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
     message = r"already has an IGC adapter. Add another one with `model.add_adapter\(name, config\)`"
     with nesting(), pytest.raises(ValueError, match=message):
         get_peft_model(model, small_config(), adapter_name="b")
     with nesting(), pytest.raises(ValueError, match=message):
-        PeftModel.from_pretrained(model, folder, adapter_name="b")
-    model.load_adapter(folder, "b")
+        PeftModel.from_pretrained(model, adapter, adapter_name="b")
+    model.load_adapter(adapter, "b")
     model.set_adapter("b")
     assert logits(model).isfinite().all()
 
 
-def test_a_damaged_file_is_named_with_the_cure(folder):
-    path = Path(folder, WEIGHTS)
+def test_a_damaged_file_is_named_with_the_cure(adapter):
+    path = adapter / WEIGHTS
     message = rf"`.*adapter/{WEIGHTS}` is damaged and cannot be read as a safetensors file .*Copy or download it again"
     for damaged in (path.read_bytes()[:20_000], b"not a tensor file" + path.read_bytes()[17:]):  # end, header
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=message):
-            PeftModel.from_pretrained(tiny_model("llama"), folder)
+            PeftModel.from_pretrained(tiny_model("llama"), adapter)
         with pytest.raises(ValueError, match=message):
-            get_peft_model(tiny_model("llama"), small_config()).load_adapter(folder, "second")
+            get_peft_model(tiny_model("llama"), small_config()).load_adapter(adapter, "second")
 
 
 LLAMA_64 = ("llama", {"hidden_size": 64})
@@ -132,25 +124,25 @@ OTHERS = r"are not those of the adapter that its config describes.*\d+ (are mis|
         (("llama", {}), {"reading_layers": 2}, OTHERS),
     ],
 )
-def test_weights_that_do_not_fit_the_config_or_the_base_are_refused_with_the_cure(base, changes, message, folder):
-    path = Path(folder, "adapter_config.json")
+def test_weights_that_do_not_fit_the_config_or_the_base_are_refused_with_the_cure(base, changes, message, adapter):
+    path = adapter / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ValueError, match=message):
-        PeftModel.from_pretrained(tiny_model(base[0], **base[1]), folder)
+        PeftModel.from_pretrained(tiny_model(base[0], **base[1]), adapter)
 
 
-def test_weights_for_another_hidden_size_are_refused_in_every_way_of_loading(folder):
-    with pytest.raises(ValueError, match=f"in `{folder}` are for a base model of hidden size {HIDDEN}, but .* has 64"):
-        tiny_model("llama", hidden_size=64).load_adapter(folder)
+def test_weights_for_another_hidden_size_are_refused_in_every_way_of_loading(adapter):
+    with pytest.raises(ValueError, match=f"in `{adapter}` are for a base model of hidden size {HIDDEN}, but .* 64"):
+        tiny_model("llama", hidden_size=64).load_adapter(str(adapter))
     weights = get_peft_model_state_dict(get_peft_model(tiny_model("llama"), small_config()))
     model = get_peft_model(tiny_model("llama", hidden_size=64), small_config(), adapter_name="math")
     with pytest.raises(ValueError, match="The weights for adapter 'math' are for a base model of hidden size 32"):
         set_peft_model_state_dict(model, weights, adapter_name="math")
 
 
-def test_one_missing_weight_is_not_loaded_over_in_silence(folder):
-    weights = load_file(f"{folder}/{WEIGHTS}")
+def test_one_missing_weight_is_not_loaded_over_in_silence(adapter):
+    weights = load_file(adapter / WEIGHTS)
     del weights["base_model.model.model.layers.1.igc.igc_output_mapping.place"]
-    save_file(weights, f"{folder}/{WEIGHTS}")
+    save_file(weights, adapter / WEIGHTS)
     with pytest.raises(ValueError, match=r"1 are missing, such as `model.layers.1.igc.igc_output_mapping.place`"):
-        PeftModel.from_pretrained(tiny_model("llama"), folder)
+        PeftModel.from_pretrained(tiny_model("llama"), adapter)

@@ -4,6 +4,7 @@ import importlib
 import tomllib
 from pathlib import Path
 
+import pytest
 from checks import IDS
 from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
@@ -15,6 +16,8 @@ from peft_igc import register
 from peft_igc.tuner import hooks
 from peft_igc.tuner.hooks.install import _WRAPPERS
 
+
+pytestmark = pytest.mark.versions
 
 PATCHES = tomllib.loads(Path(hooks.__file__).with_name("patches.toml").read_text())["patch"]
 OF = {

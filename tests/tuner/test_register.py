@@ -34,7 +34,6 @@ def test_peft_finds_the_method_by_its_name_and_by_its_member_however_often_it_is
     assert type(PeftConfig.from_peft_type(peft_type="IGC")) is IGCConfig
 
 
-
 @pytest.mark.filterwarnings(*NESTED)
 def test_models_without_a_calculator_are_saved_and_targeted_as_peft_does_it():
     inner = get_peft_model(tiny_model("llama"), lora(), adapter_name="inner")

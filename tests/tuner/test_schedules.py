@@ -2,10 +2,9 @@
 
 A schedule is a random series of feeds (1 to 4 tokens a row, the first with rows of mixed lengths), crops, reorderings,
 repeats, selections, shallow forks that go on in turn, deep copies, pickles, resets, and tokens that another adapter or
-none sees. After every feed the logits are those of each row's text alone, from
-scratch; at the end the steps are, too. The texts are made of numbers, anchors and
-the results of their own steps, so that sequences of two tokens are split by feeds and cut by crops, and an earlier
-step governs again. A schedule that fails names its seed. Try it: `pytest tests/tuner/test_schedules.py`
+none sees. After every feed the logits are those of each row's text alone, from scratch; at the end the steps are, too.
+The texts are made of numbers, anchors and the results of their own steps, so that sequences of two tokens are split by
+feeds and cut by crops, and an earlier step governs again. A schedule that fails names its seed.
 """
 
 import copy

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from checks import adapted, all_ids, igc_layers, state_of, telling_texts, watching
+from checks import adapted, all_ids, close, igc_layers, state_of, telling_texts, watching
 from peft import get_peft_model
 from tiny_models import ARCHITECTURES, small_config, tiny_model
 from tiny_vocabulary import FACTS, VOCABULARY
@@ -30,6 +30,7 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
+from peft_igc.tuner.passes import TOGETHER
 from peft_igc.tuner.state.cache import find_cache, states_of
 from peft_igc.tuner.steps import Step
 
@@ -189,7 +190,9 @@ def test_behind_the_end_of_a_prompt_nothing_is_kept_unless_somebody_may_read_on(
     ids = torch.randint(10, 60, (1, 9))
     assert kept_bytes(model, ids) == [0] * 4
     per_token = 2 * model.peft_config["default"].reading_dim + 8
-    whole = [per_token * length for length in (9, 10, 11, 12)]
+    read = 1 + (interface == "tokens")  # outputs [1, 1, H] of a pass that a decoded token is compressed from, later
+    waiting = 8 + 4 * read * model.config.hidden_size
+    whole = [9 * per_token + count * waiting for count in range(4)]
     assert kept_bytes(model, ids, return_dict_in_generate=True) == whole
     assert kept_bytes(model, ids, past_key_values=DynamicCache(config=model.config)) == whole
     chunks = kept_bytes(model, ids, prefill_chunk_size=4)
@@ -208,6 +211,38 @@ def test_what_is_not_kept_changes_no_token(interface):
     wanted = model.generate(ids, **given, return_dict_in_generate=True).sequences
     for options in ({}, {"use_cache": False}, {"prefill_chunk_size": 4}, {"cache_implementation": "static"}):
         assert torch.equal(model.generate(ids, **given, **options), wanted)
+
+
+@pytest.mark.parametrize("change", ["none", "reordered", "forked", "cropped", "cropped into the prompt"])
+def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_pass(interface, change):
+    model = adapted("llama", interface=interface, read_from=[0, 1], anchors={"inline": [[7]]})
+    ids = torch.randint(10, 60, (2, TOGETHER + 16), generator=torch.Generator().manual_seed(0))
+    ids[:, -1], cache, waiting = 7, DynamicCache(config=model.config), []
+    with torch.no_grad(), watching() as seen:
+        model(input_ids=ids[:, :5], past_key_values=cache)
+        at = 5
+        while at < ids.shape[1]:
+            if at == 14 and change == "reordered":
+                cache.reorder_cache(torch.tensor([1, 0]))
+                ids = ids[[1, 0]]
+            if at == 14 and change == "forked":
+                fork = copy.copy(cache)
+                fork.layers = [copy.copy(one) for one in cache.layers]
+                model(input_ids=ids[:, 3:4], past_key_values=fork)
+            if at == 14 and change.startswith("cropped") and len(waiting) == 9:
+                at = 10 if change == "cropped" else 4
+                cache.crop(at - 14)
+            model(input_ids=ids[:, at : at + 1], past_key_values=cache)
+            waiting.append(len(state_of(cache).pending))
+            at += 1
+        whole = DynamicCache(config=model.config)
+        model(input_ids=ids, past_key_values=whole)
+    assert waiting[8] == 9  # tokens
+    assert max(waiting) == TOGETHER
+    assert waiting[-1] == 0  # after the anchor
+    close(state_of(cache).features.float(), state_of(whole).features.float())
+    by_token, at_once = (one for one in seen if isinstance(one, Step))
+    close(by_token.reading.operator, at_once.reading.operator)
 
 
 def test_a_cache_layer_that_cannot_be_followed_is_refused():

@@ -47,27 +47,29 @@ def same(found, wanted):
 PLACES = [(0, None), (1, None), (2, [0, 1]), (2, [0, 2])]
 
 
+# Up to transformers 5.16 at least, a layer's hooks run within a checkpoint, which is refused where that is reentrant.
+@pytest.mark.parametrize("reentrant", [pytest.param(False, marks=pytest.mark.versions), True])
 @pytest.mark.parametrize(
     ("interface", "layer", "read_from", "detach"),
     [*(("tokens", *place, False) for place in PLACES), ("tokens", 1, None, True), ("hidden", 1, None, True)],
 )
-def test_checkpointing_changes_no_gradient(interface, layer, read_from, detach):
+def test_checkpointing_changes_no_gradient(interface, layer, read_from, detach, reentrant):
     def model():
         fields = {"layer": layer, "read_from": read_from, "detach_reading": detach}
         return adapted("llama", interface=interface, **fields).train()
 
     wanted = gradients(model())
     assert [name for name, grad in wanted.items() if not grad.any() and "key_map.bias" not in name] == []
-    for reentrant in (False, True):
-        checkpointed = model()
-        checkpointed.gradient_checkpointing_enable({"use_reentrant": reentrant})
-        checkpointed.enable_input_require_grads()
-        same(gradients(checkpointed), wanted)
-    wrapped = model()
-    layers = wrapped.base_model.model.model.layers
-    for i in range(len(layers)):
-        layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT)
-    same(gradients(wrapped), wanted)
+    checkpointed = model()
+    checkpointed.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    checkpointed.enable_input_require_grads()
+    same(gradients(checkpointed), wanted)
+    if not reentrant:
+        wrapped = model()
+        layers = wrapped.base_model.model.model.layers
+        for i in range(len(layers)):
+            layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT)
+        same(gradients(wrapped), wanted)
 
 
 @pytest.mark.parametrize(("layer", "read_from"), PLACES)

@@ -1,13 +1,14 @@
 """PEFT's own common tests, unchanged, on a calculator of either interface in eleven architectures.
 
-`PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py`
-fetches it, and without it this file is skipped. Each check of it stands in exactly one of the two tables below:
-applied, with its arguments, or not applied, with the reason. Llama and GPT-2 are in `make test`, the other
-architectures in `make test-all`.
+`PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `make unit` fetches it, and
+without it this file is skipped. Each check of it is in exactly one of the two tables below: applied, with its
+arguments, or not applied, with the reason. Llama and GPT-2 are in `make test`, the other architectures in
+`make test-all`.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import sys
 import types
@@ -22,7 +23,6 @@ from tiny_vocabulary import encode
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
-from tests.upstream import fetch_peft_tests
 
 
 pytestmark = [
@@ -33,23 +33,20 @@ pytestmark = [
 ]
 
 PACKAGE = "peft_common_tests"
+FOLDER = Path(__file__).parents[2] / ".cache" / "peft-tests" / importlib.metadata.version("peft")
 
 
 def common_tester() -> type:
     """PEFT's `PeftCommonTester`; skips this file if it has not been fetched."""
-    folder = fetch_peft_tests.folder()
-    if not all((folder / name).is_file() for name in fetch_peft_tests.FILES):
-        pytest.skip(
-            "PEFT's common tests are not there; `python tests/upstream/fetch_peft_tests.py` fetches them.",
-            allow_module_level=True,
-        )
+    if not FOLDER.is_dir():
+        pytest.skip("PEFT's common tests are not there; `make unit` fetches them.", allow_module_level=True)
     if importlib.util.find_spec("diffusers") is None:
         # The tester only asks whether a model is one of diffusers' pipelines; none is.
         diffusers = types.ModuleType("diffusers")
         diffusers.StableDiffusionPipeline = type("StableDiffusionPipeline", (), {})  # type: ignore[attr-defined]
         sys.modules["diffusers"] = diffusers
     package = types.ModuleType(PACKAGE)
-    package.__path__ = [str(folder)]
+    package.__path__ = [str(FOLDER)]
     sys.modules[PACKAGE] = package
     try:
         return importlib.import_module(f"{PACKAGE}.testing_common").PeftCommonTester

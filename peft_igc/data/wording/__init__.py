@@ -1,8 +1,8 @@
 """The texts of generated rows: requests for a calculation, other texts, and the context of both.
 
-The sentences are in `texts/*.txt`: `requests`, `stories` (calculations), `unsupported` (arithmetic that the calculator
-does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context` (around a
-request), `few` (a small wording), `words`; and in `by_hand/*.jsonl`, a file per author.
+The sentences are in `texts`: `requests`, `stories` (calculations), `unsupported` (arithmetic that the calculator does
+not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context` (around a request),
+`few` (a small wording), `words`; and in `by_hand`, a file per author.
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out; their fields.
 * `drawing`: random drafts; `wording`: complete texts.

@@ -26,7 +26,7 @@ BARE = ("{x}", "{x}", "{x}=", "{x}=", "{x} =", "{x}?", "{x} = ?", "{x}=?")
 
 
 class Story(NamedTuple):
-    """One family of word problems, as `stories.txt` has it."""
+    """One family of word problems, as `stories.toml` has it."""
 
     setup: str
     question: str
@@ -35,10 +35,7 @@ class Story(NamedTuple):
 
 
 _REQUESTS, _SILENT, _UNSUPPORTED = map(pools, ("requests", "silent", "unsupported"))
-STORIES: dict[str, list[Story]] = {
-    operator: [Story(*lines[at : at + 4]) for at in range(0, len(lines), 4)]
-    for operator, lines in pools("stories")["stories"].items()
-}
+STORIES = {operator: [Story(**one) for one in stories] for operator, stories in pools("stories")["stories"].items()}
 
 _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
 _FRAMES: dict[str, Texts] = {
@@ -56,13 +53,7 @@ _OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to
 
 
 def supported(operator: str, countable: bool, rng: random.Random) -> Text:
-    """A request for one of the four operations.
-
-    Args:
-        operator: Its symbol.
-        countable: Whether the operands may be counts, as in stories.
-        rng: The row's generator.
-    """
+    """A request for one of the four operations, given by its symbol; a story only of operands that may be counts."""
     kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     if kind == "story" and countable:
         return _told("question", rng, operator)
@@ -216,13 +207,7 @@ def _chains() -> Mapping[str, Mapping[str, Texts]]:
 
 
 def surround(text: str, held_out: bool, rng: random.Random) -> str:
-    """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
-
-    Args:
-        text: The request.
-        held_out: Whether the texts around it are held out, or trained.
-        rng: The row's generator.
-    """
+    """The request with at least one of: a greeting, sentences or a list number before it, sentences after it."""
     draws = [rng.random() for _ in range(4)]
     if min(draws) > _OFTEN:
         draws[rng.randrange(4)] = 0.0

@@ -111,12 +111,8 @@ def draw(
 ) -> tuple[str, str, tuple[str, str] | None]:
     """One of the texts, filled, with its operator and its canonical operands in the calculator's order.
 
-    Args:
-        texts: The texts, each drawn equally often; see `read_texts`.
-        rng: The row's generator.
-        mixture: Its `separators` and `spelled_signs` decide how numbers are written.
-        max_digits: Length of the longest number, where a text does not want small ones, in nine texts of ten.
-        longest: In the tenth.
+    Where a text does not want small numbers, they have up to `max_digits` digits in nine texts of ten, and up to
+    `longest` in the tenth. The mixture's `separators` and `spelled_signs` decide how they are written.
     """
     chosen = rng.choice(texts)
     most = longest if rng.random() < _LONG else max_digits

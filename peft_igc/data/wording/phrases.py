@@ -1,12 +1,11 @@
 """The phrase system: text files with alternatives, which of their texts are trained or held out, and their fields.
 
-A file in `texts` has pools of lines under headings such as `== expressions > + > words ==`; `pools` reads it. A
-line such as `(Add|Sum up) {a} and {b}(.|, please.)` is a *family*; each choice among its alternatives is a *template*;
-`{a}` is a field that is filled later. A fixed hash of the complete template decides which part it belongs to, so the
-split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation, spaces and the choice
-of the sign for "times": no held-out template is a trained one with another full stop. Plain brackets must not contain
-alternatives. Fields are numbers in all the ways in which people write them (`Style`), names, dates, small things; a
-text may be typed in a hurry (`casual`).
+A line such as `(Add|Sum up) {a} and {b}(.|, please.)` in a file of `texts` is a *family*; each choice among its
+alternatives is a *template*; `{a}` is a field that is filled later. A fixed hash of the whole template decides which
+part it belongs to, so the split is the same on every machine and nobody selects it. The hash ignores capitals,
+punctuation, spaces and the choice of the sign for "times": no held-out template is a trained one with another full
+stop. Plain brackets must not contain alternatives. Fields are numbers in all the ways in which people write them
+(`Style`), names, dates, small things; a text may be typed in a hurry (`casual`).
 Try it: `pytest tests/data/test_wording.py`.
 """
 
@@ -14,6 +13,7 @@ import functools
 import hashlib
 import random
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,6 @@ OPERATOR_WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 BIGBENCH = {symbol: f"What is {{a}} {word} {{b}}?" for symbol, word in OPERATOR_WORDS.items()}
 
 TEXTS = Path(__file__).parent / "texts"
-_HEADING = re.compile(r"== (.+) ==")
-_ESCAPE, _ESCAPED = re.compile(r"\\(.)"), {"n": "\n", "s": " ", "\\": "\\"}
 _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _IGNORED = re.compile(r"[\s.?:!,;'\"_]")
@@ -45,28 +43,14 @@ class Text(NamedTuple):
 
 @functools.cache
 def pools(file: str) -> dict[str, Any]:
-    """The pools of `texts/file.txt`: lists of lines, in dictionaries by the parts of their headings.
-
-    Comments begin with `# `. A new line is written `\\n`, a space at an end `\\s`, a backslash `\\\\`.
-    """
-    found: dict[str, Any] = {}
-    pool: list[str] = []
-    for line in (TEXTS / f"{file}.txt").read_text(encoding="utf-8").split("\n"):
-        if heading := _HEADING.fullmatch(line):
-            *path, last = heading[1].split(" > ")
-            level = found
-            for name in path:
-                level = level.setdefault(name, {})
-            pool = level.setdefault(last, [])
-        elif line and not line.startswith("# "):
-            pool.append(_ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], line))
-    return found
+    """The pools of `texts/file.toml`: lists of lines, in tables."""
+    return tomllib.loads((TEXTS / f"{file}.toml").read_text(encoding="utf-8"))
 
 
-@functools.cache
 def words(name: str) -> list[str]:
-    """One of the lists of `words.txt`."""
-    return ", ".join(line.rstrip(",") for line in pools("words")[name]).split(", ")
+    """One of the lists of `words.toml`."""
+    found: list[str] = pools("words")[name]
+    return found
 
 
 def _normalized(text: str) -> str:
@@ -110,7 +94,7 @@ def drawn(draft: Callable[[], Text], held_out: bool) -> Text:
 NUMBERS = ("a", "b", "c", "f", "g")
 _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
-# Of the fields of `look_alikes.txt`: the least and the largest number.
+# Of the fields of `look_alikes.toml`: the least and the largest number.
 _RANGES = {
     "i": (1, 9), "n": (1, 99), "p": (100, 999), "q": (1000, 9999), "y": (1900, 2099), "yy": (10, 99),
     "mo": (1, 12), "da": (1, 28), "h": (0, 23), "mi": (0, 59),
@@ -180,7 +164,7 @@ def derived(numbers: Sequence[str], said: Sequence[str], date: tuple[str, str, s
 
 
 def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """Values of all fields of `silent.txt` and `unsupported.txt`, with five numbers."""
+    """Values of all fields of `silent.toml` and `unsupported.toml`, with five numbers."""
     said = rng.choices(words("words"), k=rng.randint(2, 6))
     name, other = rng.sample(words("people"), 2)
     spelled = rng.choices(words("number words"), k=2)
@@ -192,7 +176,7 @@ def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
 
 
 def fill_look_alike(line: str, rng: random.Random) -> str:
-    """Fills a line of `look_alikes.txt`; days, months and hours sometimes have a leading zero."""
+    """Fills a line of `look_alikes.toml`; days, months and hours sometimes have a leading zero."""
 
     def number(match: re.Match[str]) -> str:
         value = rng.randint(*_RANGES[match[1]])
@@ -203,7 +187,7 @@ def fill_look_alike(line: str, rng: random.Random) -> str:
 
 
 def fill_context(template: str, rng: random.Random) -> str:
-    """Fills a template of `context.txt`, whose numbers are no operands."""
+    """Fills a template of `context.toml`, whose numbers are no operands."""
     months = words("months")
     day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
     named = months[month][:3] if rng.random() < 0.5 else months[month]

@@ -29,10 +29,7 @@ class Tree(NamedTuple):
 def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
     """An expression of one of the `KINDS`: as a text shows it, and in plain symbols.
 
-    Args:
-        kind: What it is about.
-        max_digits: Digits of its longest integer, about; those of a dividend may be more.
-        rng: The row's generator.
+    Its integers have about `max_digits` digits at most; a dividend may have more.
     """
     tree = KINDS[kind](max_digits, rng)
     return _Style.drawn(kind, rng).spelled(tree), _Style().spelled(tree)

@@ -56,14 +56,11 @@ class Wording:
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, mixture: Mixture, bigbench: bool = False
     ) -> Text:
-        """A calculation in words: a frame, a request or, if the operands may be counts, a story.
+        """A calculation in words: a frame, a request or, if the operands may be counts, a story; or in the form of the
+        BIG-bench task.
 
-        Args:
-            operator: One of the four symbols.
-            a, b: Canonical numbers in the calculator's order.
-            rng: The row's generator.
-            mixture: Its `spelled_signs` and `separators` decide how numbers are written.
-            bigbench: Use the form of the BIG-bench task.
+        `a` and `b` are canonical numbers in the calculator's order; the mixture's `spelled_signs` and `separators`
+        decide how they are written.
         """
         if bigbench:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
@@ -79,9 +76,8 @@ class Wording:
     def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """Arithmetic that the calculator does not support, in the frames of supported arithmetic.
 
-        Args:
-            numbers: Five canonical numbers that are not negative; the text uses as many as it needs.
-            rng, mixture: As in `request`; numbers are `negative` in a fraction of the texts.
+        Of five canonical numbers that are not negative the text uses as many as it needs, some of them negated in the
+        fraction `negative` of the texts.
         """
         (wanted,) = rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))
         template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
@@ -111,12 +107,7 @@ class Wording:
         return Text(_filled(found.text, values, rng, mixture), completion.format(**values), found.kind)
 
     def expression(self, symbols: str, rng: random.Random) -> str:
-        """An expression in symbols, bare or in a frame that makes a template of these parts with it.
-
-        Args:
-            symbols: The text of the expression.
-            rng: The row's generator.
-        """
+        """An expression in symbols, bare or in a frame that makes a template of these parts with it."""
         names = iter(_FIELDS)
         shape = _LITERAL.sub(lambda _: f"{{{next(names)}}}", symbols)  # as the pools have it: `({a} + {b}) * {c}`
 
@@ -217,7 +208,7 @@ class _Few(Wording):
         values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, phrases.draw_date(rng))
         values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
         values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
-        prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
+        prompt, completion = rng.choice(pools("few")["silent"])
         return Text(prompt.format(**values), completion.format(**values))
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:

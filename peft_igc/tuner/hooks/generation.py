@@ -26,9 +26,6 @@ from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 
 
-__all__ = ["ContinuousBatchingWrapper", "GenerateWrapper", "PrepareInputsWrapper", "choose_graph"]
-
-
 class PrepareInputsWrapper(Wrapper):
     """`prepare_inputs_for_generation`, which precedes each pass of `generate` and is never compiled."""
 

@@ -22,9 +22,6 @@ from ..state.text_state import Steps, TextState
 from ..steps import Generated, Step
 
 
-__all__ = ["StepLog"]
-
-
 class _Pass(NamedTuple):
     """One forward pass: the index of the generated token that it predicts, and the steps of the text after it."""
 
@@ -34,12 +31,10 @@ class _Pass(NamedTuple):
 
 
 class StepLog:
-    """Collects the steps of one running `generate`.
+    """Collects the steps of one running `generate` with an active adapter.
 
-    Args:
-        config: the config of the active adapter.
-        length: number of columns of the text up to the end of the prompt, those in the KV cache included.
-        beams: whether rows are reordered, so that a returned sequence may have passed through several rows.
+    `length` is the number of columns of the text up to the end of the prompt, those in the KV cache included. With
+    `beams` rows are reordered, so that a returned sequence may have passed through several rows.
     """
 
     def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:

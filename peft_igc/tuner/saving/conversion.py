@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ...mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
-from ...mappings.token_interface import TokenInputMapping
+from ...mappings.places import MOST
 from ...numbers.tokenizer_profile import TokenizerProfile
 from ..config import IGCConfig
 from .saved_fields import FORMAT, OLD_FIELDS
@@ -78,7 +78,7 @@ def _present(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     longer implemented is a ValueError."""
     found = {name: value for name, value in saved.items() if name not in OLD_FIELDS}
     larger: dict[str, int] = {}
-    sizes = {"max_distance": TokenInputMapping.max_distance, "max_offset": HiddenOutputMapping.max_offset}
+    sizes = {"max_distance": MOST, "max_offset": HiddenOutputMapping.max_offset}
     if saved.get("interface", "hidden") == "hidden":
         sizes["max_distance"] = HiddenInputMapping.max_distance
         larger = {name: most for name, most in sizes.items() if 0 < (saved.get(name) or most) < most}

@@ -23,7 +23,17 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 from .text_state import TextState
 
 
+# What operators of compiled graphs name by a number, for as long as it lives.
+numbered: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_count = itertools.count()
 _OPERATIONS = ("reorder_cache", "reset", "get_seq_length")  # a layer without one of these cannot be followed
+
+
+def number_of(thing: Any) -> int:
+    """A number that names a layer of a model or of a cache in `numbered`."""
+    number = next(_count)
+    numbered[number] = thing
+    return number
 
 
 def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
@@ -102,19 +112,12 @@ def states_of(cache: Cache, layer: int) -> States:
 
 @dataclass(eq=False)
 class Plan:
-    """What is known of the next pass of one token on a static cache before it begins (see `graphs`).
+    """What is known of the next pass of one token on a static cache before it begins (see `graphs`)."""
 
-    Attributes:
-        name: the adapter.
-        state: the state of the text after the pass.
-        told: what is written, a `writing.Told`; None for nothing.
-        ran: whether the pass has run.
-    """
-
-    name: str
-    state: TextState
-    told: Any
-    ran: bool = False
+    name: str  # the adapter
+    state: TextState  # the state of the text after the pass
+    told: Any  # what is written, a `writing.Told`; None for nothing
+    ran: bool = False  # whether the pass has run
 
 
 class States:
@@ -157,7 +160,7 @@ class States:
 
     @property
     def key(self) -> torch.Tensor:
-        """Scalar int64 on the CPU, which names the cache layer to operators of compiled graphs (see `of_key`)."""
+        """Scalar int64 on the CPU, which names the cache layer to operators of compiled graphs."""
         return self._layer._igc_key
 
     @property
@@ -215,21 +218,12 @@ def _following_class(cls: type) -> type:
 
 
 _following_classes: dict[type, type] = {}
-_layers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_keys = itertools.count()
-
-
-def layer_of_key(key: int) -> Any:
-    """The cache layer with a `States.key`."""
-    return _layers[key]
 
 
 def _follow(cache_layer: Any, cls: type) -> None:
     """Gives an object of class `cls` the class of `_following_class`, and a key."""
     cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
-    key = next(_keys)
-    _layers[key] = cache_layer
-    cache_layer._igc_key = torch.tensor(key) if hasattr(cache_layer, "max_cache_len") else None
+    cache_layer._igc_key = torch.tensor(number_of(cache_layer)) if hasattr(cache_layer, "max_cache_len") else None
 
 
 def _settled(cache_layer: Any) -> dict[str, TextState]:

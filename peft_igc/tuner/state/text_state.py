@@ -2,7 +2,8 @@
 
 `TextState` is a value: no operation changes it or its tensors. So shallow copies of a KV cache may share one, and no
 branch of a fork ever sees what another branch appends. Like the keys and values of a dynamic KV cache, its tensors are
-joined with those of each call; they have at most a hundredth of the cache's size.
+joined with those of each call; they have at most a hundredth of the cache's size, but for the last few decoded tokens,
+which are compressed together.
 
 On a static KV cache the tensors have the size of the cache, and are written in place, also by compiled graphs
 (`graphs`); copies of the state share them.
@@ -16,7 +17,8 @@ Try it: `pytest tests/tuner/test_text_state.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -74,6 +76,8 @@ class TextState:
         ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
             reads them. [B, C] on a static cache, of which the text has the first L.
         features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
+        pending: what the last tokens, which `features` lacks, are compressed from: for each call a tensor [B, t, H]
+            per output that is read. They are compressed together, before a step reads them.
         length: L.
         is_static: whether the tensors have room for a whole static cache.
         write_from: a lower bound of the positions that any step may write; None if there are none.
@@ -84,6 +88,7 @@ class TextState:
     steps: Steps
     ids: torch.Tensor
     features: torch.Tensor | None = None
+    pending: tuple[tuple[torch.Tensor, ...], ...] = ()
     length: int = 0
     is_static: bool = False
     write_from: int | None = None
@@ -104,7 +109,8 @@ class TextState:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the tokens occupy."""
-        return sum(x.untyped_storage().nbytes() for x in (self.ids, self.features) if x is not None)
+        tensors = (self.ids, self.features, *itertools.chain(*self.pending))
+        return sum(x.untyped_storage().nbytes() for x in tensors if x is not None)
 
     @property
     def may_write(self) -> bool:
@@ -134,6 +140,23 @@ class TextState:
             features = torch.cat([kept, features], 1)
         return replace(self, ids=torch.cat([known, ids], 1), features=features, length=length)
 
+    def awaiting(self, ids: torch.Tensor, inputs: list[torch.Tensor]) -> TextState:
+        """The state with T more tokens [B, T] that are compressed from the `inputs` later, not on a static cache."""
+        # Copies, because a CUDA graph of the base model writes the outputs of its next replay to the same memory.
+        pending = (*self.pending, tuple(x.clone() for x in inputs))
+        return replace(self, ids=torch.cat([self.ids, ids], 1), pending=pending, length=self.length + ids.shape[1])
+
+    def settled(self, compress: Callable[[Sequence[torch.Tensor]], torch.Tensor]) -> TextState:
+        """The state in which `compress`, of inputs [B, t, H] to features [B, t, d], has compressed all tokens."""
+        if not self.pending:
+            return self
+        assert self.features is not None
+        return replace(self, features=torch.cat([self.features, compress(self._joined())], 1), pending=())
+
+    def _joined(self) -> tuple[torch.Tensor, ...]:
+        """The tensors of `pending`, concatenated along T."""
+        return tuple(torch.cat(parts, 1) for parts in zip(*self.pending, strict=True))
+
     def passed_by(self, tokens: int) -> TextState:
         """The state with `tokens` more tokens that were processed while the adapter was off."""
         if not tokens:
@@ -147,7 +170,7 @@ class TextState:
         """The state of a text that no further step will read."""
         # The ids of a result that is over stay, too: a crop begins it again, as after a rejected draft.
         ids = self.ids.new_empty(len(self.ids), 0) if self.write_from is None else self.ids
-        return replace(self, features=None, ids=ids)
+        return replace(self, features=None, pending=(), ids=ids)
 
     def _with_room_for(self, features: torch.Tensor | None) -> TextState:
         """The state on a static cache with features, at first zeros, of the dtype and width of `features`."""
@@ -210,6 +233,7 @@ class TextState:
             steps=Steps(*map(select, self.steps)),
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
+            pending=(tuple(map(select, self._joined())),) if self.pending else (),
             rows=tuple(self.rows[row] for row in order),
         )
 
@@ -218,11 +242,14 @@ class TextState:
         excess = self.length - length
         if excess <= 0:
             return self
-        kept = slice(max(self.ids.shape[1] - excess, 0))
+        left = max(self.ids.shape[1] - excess, 0)
+        compressed = 0 if self.features is None else self.features.shape[1]
+        waiting = left - compressed
         return replace(
             self,
-            ids=self.ids[:, kept],
-            features=None if self.features is None else self.features[:, kept],
+            ids=self.ids[:, :left],
+            features=None if self.features is None else self.features[:, :left],
+            pending=(tuple(x[:, :waiting] for x in self._joined()),) if self.pending and waiting > 0 else (),
             length=length,
             steps=self.steps.cropped(length),
             rows=tuple(row.cropped(length) for row in self.rows),

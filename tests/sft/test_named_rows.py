@@ -1,4 +1,4 @@
-"""Promises of `sources`: every row has a name that leads to its line, and integers are exact in any form."""
+"""Every row of a file has a name that leads to its line, and integers are exact in any form."""
 
 import json
 import re
@@ -106,10 +106,16 @@ def renamed(given, **names):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({"igc_operator": "igc_operater"}, "has the column `igc_operater`, which is not read. Did you mean `igc_oper"),
-        ({"igc_operands": "igc_operand"}, "has the column `igc_operand`, which is not read. Did you mean `igc_op"),
-        ({"igc_result": "IGC-Results"}, "has the column `IGC-Results`, which is not read. Did you mean `igc_result`"),
-        ({name: name.removeprefix("igc_") for name in COLUMNS}, "Probably meant: `operator` as `igc_operator`, `oper"),
+        (
+            {"igc_operator": "igc_operater"},
+            "has the column `igc_operater`, which is not read. Operand columns are `igc_operator`, ",
+        ),
+        ({"igc_operands": "igc_operand"}, "has the column `igc_operand`, which is not read. Operand columns are"),
+        ({"igc_result": "IGC-Results"}, "has the column `IGC-Results`, which is not read. Operand columns are"),
+        (
+            {name: name.removeprefix("igc_") for name in COLUMNS},
+            "No training row has a value in `igc_operator` or `igc_expression`",
+        ),
         (dict.fromkeys(COLUMNS), "find them with `peft-igc annotate`"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from small_vocabularies import VOCABULARIES
 
 import peft_igc
-from peft_igc.numbers.places import Run, number_runs, places_of
+from peft_igc.mappings.places import Run, number_runs, places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import PADDING, UNSEEN
 
