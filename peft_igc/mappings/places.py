@@ -41,6 +41,8 @@ _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
 _LINE = re.compile(f"[\n{CONTROL}]")
 _WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
+# What may differ between the last numbers of a list in one line: `5, 6, and 7`.
+_JOINTS = re.compile(r"\b(?:and|or|then|plus|und|oder|et|ou|y|e)\b|[,;&]")
 
 
 class Run(NamedTuple):
@@ -117,30 +119,31 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
 def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
     """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
 
-    The numbers of a column are those before which lines look alike, or that equal signs join in one line. Known are
+    The numbers of a column are those around which lines look alike, or that equal signs join in one line. Known are
     how many numbers are before and after each one in its line, up to `FAR`; whether its column has one number, fewer
     than the longest one, or is that; and whether it counts up, as the numbers of lines do.
     """
     text, ends = spelled
-    gaps, index, counts, end = [], [], [0], 0
+    gaps, joints, index, counts, end = [], [], [], [0], 0
     for run in runs:
         *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
         counts += [0] * bool(broken)
-        # Names differ, and so do the signs that fill up a line, and those of negative numbers.
-        gaps.append(_AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£"))
+        gaps.append(_shape(gap))
+        joints.append(_shape(_JOINTS.sub("", gap)) if counts[-1] else "no joint")
         index.append(counts[-1])
         counts[-1] += 1
         end = ends[run.last]
     counts = [count for count in counts for _ in range(count)]
-    known: dict[tuple[int, str], int] = {}
+    known: dict[tuple[int, str, bool], int] = {}
     columns: list[int] = []
-    for at, gap in enumerate(gaps):
+    for at, (run, gap) in enumerate(zip(runs, gaps, strict=True)):
         before = columns[-1] if index[at] else -1 - min(counts[at], FAR)
-        columns.append(known.setdefault((before, gap), len(known)))
-    sizes, joints = Counter(columns), Counter(gap for at, gap in enumerate(gaps) if index[at])
+        is_named = text[ends[run.last] : ends[run.last] + LEAD].lstrip(" \t")[:1].isalpha()
+        columns.append(known.setdefault((before, gap, is_named), len(known)))
+    sizes, often = Counter(columns), Counter(joints)
     alone = [sizes[one] == 1 for one in columns]
     for at in range(1, len(runs)):
-        if index[at] and alone[at - 1] and alone[at] and joints[gaps[at]] > 1:
+        if index[at] and alone[at - 1] and alone[at] and often[joints[at]] > 1:
             columns[at] = columns[at - 1]
     numbers: dict[int, list[str | None]] = {}
     for column, run in zip(columns, runs, strict=True):
@@ -156,6 +159,11 @@ def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]
         size = (sizes[column] > 1) + (1 < sizes[column] == longest)
         found[run.first] = (fact * 3 + size) * 2 + (column in rising), column
     return found
+
+
+def _shape(gap: str) -> str:
+    """The signs before a number, without names, signs that fill up a line, and those of negative numbers and money."""
+    return _AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£")
 
 
 def _counts_up(numbers: Sequence[str | None]) -> bool:
