@@ -318,6 +318,7 @@ TABLES: dict[str, Callable[[], str]] = {
             "calculations": "calculations",
             "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
             "changed digits found, %": lambda told: percent(told["found"]),
+            "of those with an operation": lambda told: percent(told["found_with_operation"]),
         },
     ),
     "functions": partial(

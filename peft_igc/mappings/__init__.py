@@ -9,7 +9,12 @@
 
 In: hidden states, and in the token interface token ids and embeddings. Out: a `Choice` for the calculator, and updates
 of the hidden states. Imports `numbers`, `text` and torch. Code is tagged with the equations of
-`docs/how_it_works.md`, which also has the legend of shape letters. Start with `hidden_interface`.
+`docs/how_it_works.md`. Start with `hidden_interface`.
+
+Shapes, in all modules: B rows, T positions of this call, L tokens of the text so far, n of them at hand, H hidden
+size, A anchors per row, N steps (B * A), W places that are read, M different numbers, S slots or operands of a target,
+D digits of an operand, R digits of a result, C = 11 digit classes, K operations, d width of a mapping, N_h attention
+heads, E width of the token embeddings. In `attention`: N texts or steps, Q queries, M entries of the memory or layers.
 """
 
 __all__ = ["attention", "decisions", "hidden_interface", "places", "readings", "token_interface"]

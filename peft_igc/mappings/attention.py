@@ -3,9 +3,6 @@
 In: queries [N, Q, d] and a memory [N, M, d]. Out: [N, Q, d]. Written in plain torch rather than
 `nn.MultiheadAttention`, whose evaluation mode takes other code paths than training. No positions and no causality:
 callers pass masks and biases.
-
-Shapes: N texts or steps, B rows, T positions, Q queries, M entries of the memory or layers, d width of a mapping, N_h
-attention heads, H hidden size.
 """
 
 from __future__ import annotations

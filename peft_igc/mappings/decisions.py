@@ -6,8 +6,6 @@ step, and results as tensors.
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
 * Everything else is the network's: numbers and an operation. `text.requests` calculates, and has the only vetoes.
-
-Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits of a result.
 """
 
 from __future__ import annotations
@@ -164,11 +162,9 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """The probability that `confidence` is compared with.
 
-    Args:
-        asked: that a calculation is asked for.
-        sure: that it is the one that is read, if any is.
-        stated: whether the text states its operation: such texts seldom ask for anything else.
-        ruled: whether the text says what is calculated, so that the network is asked nothing else.
+    It follows from the probabilities that a calculation is `asked` for, and that it is the one that is read, `sure`. A
+    text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
+    network is asked nothing else.
     """
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
@@ -180,11 +176,8 @@ def decided(
 ) -> tuple[Decision | None, ...]:
     """The decisions of all steps, None for one without an anchor.
 
-    Args:
-        limits, confidence: of the adapter's config.
-        texts: the texts of the steps.
-        read: what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
-            called if there are none.
+    `read` says what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
+    called if there are none.
     """
     found: list[Decision | None] = []
     asked: dict[int, Said] = {}

@@ -4,10 +4,6 @@ In: hidden states of the text so far, and the results of its steps. Out: the `Re
 (`HiddenInputMapping`, paper, "Input Mapping"), and the update of each hidden state (`HiddenOutputMapping`, paper,
 "Output Mapping"). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with the
 equations of `docs/how_it_works.md`.
-
-Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A anchors per row, S slots,
-D digits of an operand, C = 11 digit classes, K operations, R digits of a result, d width of a
-mapping, N_h attention heads.
 """
 
 from __future__ import annotations

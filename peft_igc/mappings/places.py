@@ -6,8 +6,6 @@ place, but cannot be an operand. The words that ask for a rounding, `to 2 decima
 `text.requests` knows them, and the network reads the request as it is without. Signs, and which numbers are operands,
 are not decided here. The ids of a batch come to the host in one copy (`StepTexts`), and their places go to the device
 in groups of contexts of like length (`PlaceTensors`).
-
-Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
 """
 
 from __future__ import annotations
@@ -192,19 +190,11 @@ def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
     return found
 
 
-def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:
-    """Whether a token ends a sentence, is a closing bracket, or is one mark that ends none if a digit touches it."""
-    vocabulary = table.vocabulary
-    if token in vocabulary.control:
-        return True, False, False
-    return _marks_of(vocabulary.texts[token]) if 0 <= token < len(vocabulary) else (False, False, False)
-
-
 @functools.lru_cache(maxsize=1 << 16)
-def _marks_of(text: str) -> tuple[bool, bool, bool]:
-    """`_marks`, of the text of a token."""
+def _marks(text: str) -> tuple[bool, bool, bool]:
+    """Whether a token ends a sentence, is a closing bracket, or is one mark that ends none if a digit touches it."""
     end = text.rstrip(" \"'”’)]")
-    stops = "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
+    stops = text == CONTROL or "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
     return stops, text.strip() in (")", "]", ">", ").", "):"), text in JOINTS
 
 
@@ -214,7 +204,7 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
     A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
     """
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
-    known = {one: _marks(table, one) for one in set(ids)}
+    known = {one: _marks(table.vocabulary.spell([one]).text) for one in set(ids)}
     digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
     for at, token in enumerate(ids):

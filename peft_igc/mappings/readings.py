@@ -5,9 +5,6 @@ interface) one over the numbers of the text. Out: a `Choice` of two operands and
 the auxiliary loss of the reading. Operations of many numbers have a mark per number instead of two pointers. No
 weights and no hidden states here. Both read D + 1 digits of an operand: a digit in the last place marks an operand
 that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
-
-Shapes: B rows, A anchors per row, N steps (B * A), D digits of an operand, R digits of a result, C = 11 digit classes,
-K operations, W places that are read, S operands of a target: 2, or as many as a step of the batch has.
 """
 
 from __future__ import annotations

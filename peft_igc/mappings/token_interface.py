@@ -4,10 +4,6 @@ In: hidden states, token embeddings and ids of the text so far, and the next tok
 (`text.spelling`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
 (`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with
 the equations of `docs/how_it_works.md`.
-
-Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, E width of the token embeddings,
-A anchors per row, N steps (B * A), S slots, W places that are read, D digits of an operand, K operations, d width of a
-mapping, N_h attention heads.
 """
 
 from __future__ import annotations

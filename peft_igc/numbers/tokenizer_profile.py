@@ -117,14 +117,8 @@ class TokenizerProfile:
         return TokenTable.of(self.vocabulary, self.facts)
 
     def difference(self, numbers: Mapping[int, str], facts: Mapping[str, Any]) -> str | None:
-        """How this tokenizer differs from the one that an adapter was created with, except for added tokens.
-
-        Args:
-            numbers, facts: Of the adapter, as in `TokenTable`. Without a point it writes no decimals.
-
-        Returns:
-            An error message that names the first difference, None if there is none.
-        """
+        """An error message that names the first difference from the tokenizer that an adapter was created with, except
+        for added tokens; None if there is none. `numbers` and `facts` are the adapter's, as in `TokenTable`."""
         tokens = sorted({*numbers, *self.numbers})
         other = next((one for one in tokens if numbers.get(one) != self.numbers.get(one)), None)
         names = {"minus": "the minus sign was token", "point": "the decimal point was token"}

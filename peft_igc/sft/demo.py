@@ -18,6 +18,7 @@ import yaml
 
 from ..demo.measure import PLOT, RESULTS, say
 from ..demo.smollm2 import NAME, smollm2_base
+from ..trainer.record import CURVES
 from ..tuner.base_model import TINY
 from .run import main, parse
 
@@ -41,7 +42,7 @@ def run_demo(output: str | Path, **options: Any) -> dict[str, Any]:
     try:
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=output) as work:
             main(parse([*line, "--output_dir", f"{work}/adapter"]))
-            for path in [Path(work, "adapter", name) for name in (RESULTS, PLOT)]:
+            for path in [Path(work, "adapter", name) for name in (RESULTS, CURVES, PLOT)]:
                 if path.is_file():
                     path.replace(output / path.name)
             shutil.rmtree(output / "adapter", ignore_errors=True)

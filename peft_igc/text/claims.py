@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from .expressions import WORDS
-from .pieces import Pieces, literal, split, words
+from .pieces import Pieces, kind_of, literal, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -133,8 +133,8 @@ def check(text: str) -> list[Claim]:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
             doubtful = _measures_differ(pieces, claim.span, number.span) or _FRACTION.search(text, first, last)
-            doubtful = doubtful or (number.counted and _may_count(found.value, number))
-            if compared.verdict is not Verdict.UNTRUE or not doubtful:
+            counted = number.counted and _may_count(found.value, number)
+            if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
         claims.append(claim)
     return claims
@@ -165,7 +165,7 @@ def _read_words(text: str, pieces: Pieces, at: int) -> tuple[Value, int] | None:
 
     `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
     there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
-    them, as they do for `read`: `The third tank has 30 + 4 in the other`.
+    them, as they do for `read`: `The third tank has 30 here + 4 there`.
     """
     kinds, _, ends = pieces
     begin = at
@@ -181,12 +181,14 @@ def _read_words(text: str, pieces: Pieces, at: int) -> tuple[Value, int] | None:
     before = ""
     for match in _WORD.finditer(clause):
         kind = _class(match[0])
-        if _is_blank(match, kind, before, in_front=match.end() <= first):
+        if _is_blank(match, kind, in_front=match.end() <= first):
             kept = kept[: match.start()] + _spaces(match) + kept[match.end() :]
             if left <= match.start() < first:
                 plain = 0 if kind == "of" else plain + (kind in _WORDS)
         elif match.end() <= first:
             left, plain = match.end(), 0
+        elif match[0] not in "xX":
+            return None
         measure = words().units.get(_PART.findall(match[0])[0].casefold())
         if measure and match.start() >= first and before not in _APART and match[0][0] != "/":
             units.add(measure)
@@ -207,21 +209,24 @@ def _spaces(match: re.Match[str]) -> str:
 
 def _class(word: str) -> str:
     """The class of a word; of one with several parts `letters`, or `other` if a part may say something of a value."""
-    kinds = [words().kinds[part] for part in _PART.findall(word)]
+    kinds = [kind_of(part) for part in _PART.findall(word)]
     if kinds[-1] == "modifier" and _PLAIN_PARTS.issuperset(kinds[:-1]):  # `tiles/square`
         return "modifier"
     return kinds[0] if len(kinds) == 1 else "letters" if _PLAIN_PARTS.issuperset(kinds) else "other"
 
 
-def _is_blank(match: re.Match[str], kind: str, before: str, in_front: bool) -> bool:
+def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
     """Whether a word says nothing of the values around it."""
     word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
     if len(word) == 1:
         return word == "a" and not touched
-    if kind in ("operator", "link"):  # `we multiply 20 * 12`, `40 times / 2`
-        return in_front or _NO_OPERAND.match(match.string, match.end()) is not None
+    if in_front or kind not in ("operator", "link", "modifier"):
+        return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
+    # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
     after = _WORD.match(match.string, match.end() + 1)
-    return kind in _BLANK or (kind == "modifier" and after is not None and _class(after[0]) == "unit")
+    if after is not None and _class(after[0]) in ("per", "unit"):
+        return True
+    return _NO_OPERAND.match(match.string, match.end()) is not None
 
 
 def _first(bare: str) -> int:
@@ -309,18 +314,19 @@ def _after(pieces: Pieces, at: int) -> _After:
     while kinds[at] == "space":
         at += 1
     kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
+    counts = kind in _COUNTING or (not spaced and len(said[at]) == 1 and said[at].isalpha() and kind != "x")
     if kind == "/":  # `$15/hr`
         changes = spaced or kinds[after] not in ("letters", "unit")
     elif kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
         changes = kinds[after] not in _WORDS
     elif kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
         changes = kinds[after : after + 2] == ["number", "/"]
-    elif kind in _COUNTING or kind in ("unit", "letters"):
+    elif counts or kind in ("unit", "letters"):
         joined = kinds[after] in _BINARY  # `240 students - 16`
         after += joined + (joined and kinds[after + 1] == "space")
         goes_on = kinds[after : after + 1] == ["number"]
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
-            return _After.COUNTS if goes_on or kind in _COUNTING else _After.NOTHING
+            return _After.COUNTS if goes_on or counts else _After.NOTHING
         changes = True
     changes = changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER
     return _After.CHANGES if changes else _After.NOTHING

@@ -42,16 +42,7 @@ class Operand(NamedTuple):
 
 
 def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Operand:
-    """The value of an expression.
-
-    Args:
-        items: the expression.
-        limits: of its operands, and of operations.
-        steps: a list for its steps, up to the one that refused.
-
-    Raises:
-        Refused: There is no value. The steps up to there are in `steps`.
-    """
+    """The value of an expression within `limits`, else a `Refused`. Its steps up to there are added to `steps`."""
     numbers = sum(item.kind == "number" for item in items)
     _check_brackets(items)
     if numbers > limits.operands:

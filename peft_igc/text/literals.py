@@ -55,12 +55,8 @@ def numbers(text: str) -> list[Number]:
 
 
 def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:
-    """`numbers` of the pieces of a text, the last of which ends a line.
-
-    Args:
-        pieces: of the text.
-        percents: whether a number before a per cent sign is understood; its value is that of the number.
-    """
+    """`numbers` of the pieces of a text, the last of which ends a line; with `percents` the number before a per cent
+    sign is understood, too."""
     found = []
     for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
         if pieces.kinds[at] == "number":
@@ -180,10 +176,8 @@ class Integer(NamedTuple):
 def integers(text: str, decimals: bool = False) -> list[Integer]:
     """All integers of a text in their order, whole or broken; `007` has the digits `7`, `000` has `0`.
 
-    Args:
-        text: any text.
-        decimals: whether a number may have a point within it, and a per cent sign after it: `2.50` has the digits
-            `2.5`, `15%` has `15`.
+    With `decimals` a number may have a point within it, and a per cent sign after it: `2.50` has the digits `2.5`,
+    `15%` has `15`.
     """
     found = []
     for run in _RUNS[decimals].finditer(text):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-import queue
 import re
 import statistics
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -45,26 +45,26 @@ def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fract
     Raises:
         Refused: It takes too long, or has an error, or no slot becomes free.
     """
-    answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
+    answer: Future[Fraction | None] = Future()
 
     def run() -> None:
         try:
-            answer.put((call(), None))
+            answer.set_result(call())
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
-            answer.put((None, error))
+            answer.set_exception(error)
         finally:
             slots.release()
 
     if not slots.acquire(timeout=seconds):
         raise Refused(Reason.TIMED_OUT)
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()  # an executor would wait for it when the process ends
     try:
-        found, error = answer.get(timeout=seconds)
-    except queue.Empty:
+        error = answer.exception(timeout=seconds)
+    except TimeoutError:
         raise Refused(Reason.TIMED_OUT) from None
     if error is not None:
         raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
-    return found
+    return answer.result()
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ _CHARACTERS: dict[str, str] = {
     CONTROL: "control",
     UNKNOWN: "strange",
 }
-_KEPT = 1 << 16  # kinds of pieces that are kept
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
@@ -89,7 +88,7 @@ def words() -> Words:
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(_Kinds(kinds), units, named["functions"], named["operations"], labels=frozenset(labels))
+    return Words(kinds, units, named["functions"], named["operations"], labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):
@@ -106,8 +105,7 @@ def split(text: str, start: int = 0) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
-    kind_of = words().kinds
-    kinds = [kind_of[one] for one in said]
+    kinds = [kind_of(one) for one in said]
     ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
     kinds[0] = "edge"
     if start:
@@ -136,19 +134,12 @@ def whole(pieces: Pieces, at: int) -> tuple[int, int]:
     return ends[first - 1], ends[last]
 
 
-class _Kinds(dict[str, str]):
-    """The classes of listed words, and the kinds of pieces that were met."""
-
-    def __missing__(self, said: str) -> str:
-        """The kind of a piece that is not in a list as it is written."""
-        kind = _kind(said, self)
-        if len(self) < _KEPT:
-            self[said] = kind
-        return kind
-
-
-def _kind(said: str, listed: Mapping[str, str]) -> str:
-    """The kind of a piece that was not met before."""
+@functools.lru_cache(maxsize=1 << 16)
+def kind_of(said: str) -> str:
+    """The kind of a piece."""
+    listed = words().kinds
+    if said in listed:
+        return listed[said]
     if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
         return "number"
     if said in _CHARACTERS:

@@ -65,12 +65,8 @@ class Continuation(NamedTuple):
 
 
 class Progress:
-    """How far a text has come with one result. A value: `after` returns another one.
-
-    Args:
-        style: how it is written.
-        result: the result as it is written, such as `-0.05` or `17%`.
-        anchor: position of its anchor, the first token that `after` takes.
+    """How far a text has come with a result such as `-0.05` or `17%`, whose `anchor` is the first token that `after`
+    takes. A value: `after` returns another one.
 
     Attributes:
         position: of the next token.
@@ -219,12 +215,9 @@ class Row(NamedTuple):
         return Row((*self.steps, *sorted(found.items(), key=lambda step: step[0])))
 
     def continued(self, ids: Sequence[int], first: int, start: int) -> tuple[Row, list[Continuation | None]]:
-        """What continues the results after the last tokens of the text. Each is governed by the latest anchor.
+        """What continues the results after each token from the position `start` on, governed by the latest anchor.
 
-        Args:
-            ids: the last tokens of the text, from `needs` on.
-            first: position of the first of these.
-            start: position of the first token whose continuation is returned.
+        `ids` are the last tokens of the text, from the position `first` on, at most that of `needs`.
         """
         steps, until = list(self.steps), first + len(ids)
         found: list[Continuation | None] = [None] * (until - start)

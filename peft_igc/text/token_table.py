@@ -91,11 +91,7 @@ class TokenTable:
 
     @staticmethod
     def check_facts(facts: Any) -> None:
-        """Refuses what is no `TokenizerProfile.facts`, as far as that is seen without a vocabulary.
-
-        Raises:
-            ValueError: `facts` has other keys or types.
-        """
+        """Refuses what is no `TokenizerProfile.facts`, as far as that is seen without a vocabulary (a ValueError)."""
         # Older adapters also saved `parts` of signs, which nothing reads any more.
         if not isinstance(facts, Mapping) or set(facts) - {"parts"} != _FACTS:
             got = sorted(map(str, facts)) if isinstance(facts, Mapping) else type(facts).__name__
@@ -109,14 +105,8 @@ class TokenTable:
             raise ValueError(f"The facts about numbers are damaged: {str(dict(facts))[:200]}. {_CURE}")
 
     def check_vocabulary(self, size: int) -> None:
-        """Refuses a model without embeddings for the tokens of this table; padded or resized embeddings are fine.
-
-        Args:
-            size: Size of the model's vocabulary.
-
-        Raises:
-            ValueError: The id of a numeric token, of the minus sign or of the point is not below `size`.
-        """
+        """Refuses a model whose vocabulary, of `size` tokens, lacks a numeric token, the minus sign or the point (a
+        ValueError); padded or resized embeddings are fine."""
         last = max(*self.numbers, self.minus, -1 if self.point is None else self.point)
         if last >= size:
             raise ValueError(

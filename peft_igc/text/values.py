@@ -145,16 +145,11 @@ def written(value: Fraction, fewest: int = 0) -> str:
 
 
 def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: int = 0) -> tuple[Fraction, str]:
-    """The value that is written, rounded if it has no end and the limits allow it, and its text.
+    """The value that is written, an exact one rounded if it has no end and the limits allow it, and its text; a
+    `Refused` if it has no end or too many digits.
 
-    Args:
-        value: the exact value.
-        limits: of the result.
-        percent: write it as a percentage: 0.17 as `17%`.
-        fewest: places that are written at least, as in `10.00`, where decimals are allowed and no wish says how many.
-
-    Raises:
-        Refused: It has no end, or too many digits.
+    With `percent` 0.17 is written as `17%`. Where decimals are allowed and no wish says how many, the `fewest` places
+    are written at least, as in `10.00`.
     """
     if percent:
         value, text = finished(value * 100, limits)

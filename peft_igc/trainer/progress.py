@@ -65,6 +65,7 @@ class Progress(TrainerCallback):
             before, score = self.seconds, self.measure()
             self.checks.append({"step": step, "exact_match": score, "seconds": round(before - self.check_seconds, 2)})
             self.check_seconds += self.seconds - before
+            state.log_history.append({"step": step, "eval_exact_match": score})  # for the curves
             self.say(f"step {step}/{steps}  exact match {score:.1%} on a small sample")
         if self._writing is None and self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True

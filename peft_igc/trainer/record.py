@@ -1,11 +1,13 @@
-"""The record of a training: data, steps and metrics for the model card.
+"""The record of a training: learning curves, and data, steps and metrics for the model card.
 
-In: what a trainer has logged, and its datasets. Out: a section of the card (`extend_card`), which
-`tuner.saving.model_card.write_card` writes. Try it: `pytest tests/trainer/test_trainer.py -k card`
+In: what a trainer has logged, and its datasets. Out: a plot of the logged values against the step (`draw_curves`), and
+a section of the card (`extend_card`), which `tuner.saving.model_card.write_card` writes.
+Try it: `pytest tests/trainer/test_trainer.py -k "card or curves"`
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,35 @@ from ..data.columns import ALL_COLUMNS, supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
 
+logger = logging.getLogger(__name__)
+
+CURVES = "learning_curves.png"
+_DRAWN = {"loss (nats)": ("igc/loss_read", "_loss"), "part right": ("igc/read_accuracy", "exact_match")}
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
+
+
+def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Plots the logged losses, and the parts that are right, against the step. A plot that cannot be written is a
+    warning, because it must not end a training of days."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    entries = list(history)
+    figure = Figure(figsize=(8, 7), layout="constrained")
+    FigureCanvasAgg(figure)  # renders without a display, and without pyplot's global state
+    for axes, (panel, ends) in zip(figure.subplots(2), _DRAWN.items(), strict=True):
+        names = {name for entry in entries for name in entry if f"_{name}".endswith(ends) and name != "train_loss"}
+        for name in sorted(names):
+            points = [(entry["step"], entry[name]) for entry in entries if name in entry]
+            axes.plot(*zip(*points, strict=True), "o--" if name.startswith("eval") else "-", markersize=3, label=name)
+        axes.set(xlabel="step", ylabel=panel, yscale="linear" if panel == "part right" else "log")
+        if names:
+            axes.legend()
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        logger.warning(f"The learning curves could not be written to `{path}`: {error}.")
 
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:

@@ -42,7 +42,7 @@ from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
-from .record import annotated_rows, extend_card
+from .record import CURVES, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
 
@@ -309,7 +309,7 @@ class IGCTrainer(SFTTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
-        follows, which begins anew when a run is resumed."""
+        follows, which begins anew when a run is resumed. Plots the curves at the end."""
         self._igc_kept_step = None
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
@@ -323,6 +323,8 @@ class IGCTrainer(SFTTrainer):
         self._kept = None
         if stage is not None and not ended_by_signal(self):
             self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
+        if self._igc_config is not None and self.is_world_process_zero():
+            draw_curves(self.state.log_history, Path(self.args.output_dir) / CURVES)
         return result
 
     def train_writing(self, stage: WritingStage) -> None:

@@ -12,6 +12,9 @@
 
 Imports `numbers` and `mappings`; outside of the package torch, transformers, peft, safetensors and
 accelerate.
+Shapes, in all modules: B rows, T positions of this call, L tokens of the text so far, n of them at hand, P tokens of a
+prompt, H hidden size, A anchors per row, each with one step, D digits of an operand, R digits of a result, d width of
+a mapping.
 Start with `config`, then read `act` in `passes`. Try it: `pytest tests/tuner`
 """
 

@@ -10,8 +10,6 @@ Otherwise the rules that the config sets combine:
   the prompt, because its text may continue.
 
 The sequences themselves are made in `anchor_rules`.
-
-Shapes: B rows, T positions of this call, L tokens of the text so far, A anchors per row, P tokens of a prompt.
 """
 
 from __future__ import annotations

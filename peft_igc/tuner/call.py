@@ -7,8 +7,6 @@
 * `remember_call`, `recall_call`: find the call again when gradient checkpointing runs a layer in the backward pass.
 
 State that outlives a call is in `state`.
-
-Shapes: B rows, T positions of this call, H hidden size, A anchors per row, P tokens of a prompt.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 

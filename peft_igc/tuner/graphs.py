@@ -3,8 +3,6 @@
 Before a pass of one token, `choose_graph` makes a `Plan` where its ids end no anchor: the state of the text after the
 pass, and what is written. The graph of such a pass holds the learned modules alone, and waits for nothing. All other
 passes in a graph are one operator, `peft_igc::act`, which runs on the host whatever an eager pass runs.
-
-Shapes: B rows, T positions of this call, H hidden size, d mapping width, A anchors per row.
 Try it: `pytest tests/tuner/test_compiled.py`
 """
 

@@ -7,8 +7,7 @@ of wrapping it. Therefore
 
 What one forward pass does is in `passes`. No per-call state is kept on the layer: it is in `call`, and the state that
 travels with a KV cache is in `state`.
-
-Shapes: B rows, T positions of this call, H hidden size. Try it: `pytest tests/tuner/test_layer.py`
+Try it: `pytest tests/tuner/test_layer.py`
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
 wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.tracing` adds what only a trace
 has.
-
-Shapes: B rows, A anchors per row, D digits of an operand.
 """
 
 from __future__ import annotations

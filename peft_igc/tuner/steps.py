@@ -4,9 +4,6 @@ In: the state of a text with this call's tokens, and the call's anchors. Out: wh
 and for a call with targets the reading loss and metrics. What cannot change a result is not computed: steps without
 two numbers, and rows without an anchor. `Step`, `Writing` and `Generated` are the events that an observer receives
 (see `call.observing`). The weights are in `mappings`.
-
-Shapes: B rows, T positions of this call, L tokens of the text so far, n of them that are read, A anchors per row, d
-mapping width, D digits of an operand, R digits of a result.
 Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """
 

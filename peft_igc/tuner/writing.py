@@ -3,8 +3,6 @@
 In: the hidden states of a call, and the state of the text with its steps. Out: the hidden states with updates. The
 update itself is in `mappings`. The host knows what continues each result of the token interface
 (`TextState.continued`); the hidden interface writes digits wherever a step with a result governs.
-
-Shapes: B rows, T positions of this call, H hidden size, A anchors per row of the whole text, each with one step.
 Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """
 

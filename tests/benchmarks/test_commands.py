@@ -77,13 +77,15 @@ def test_sixty_hostile_folders_are_refused_or_harmless(run):
 
 def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, tmp_path):
     solution = {"answer": "She has 48/2 = <<48/2=24>>24 clips.\nIn all 48+24 = <<48+24=72>>72.\n#### 72"}
+    other = {"answer": "So x = <<25=25>>25, and 25 - 20 = <<25-20=5>>5.\n#### 5"}
     derivation = {"derivation": "(120 - 96) / 96", "answer": 25, "scale": "percent"}
     paths = [tmp_path / f"{name}.jsonl" for name in ("solutions", "derivations")]
-    for path, row in zip(paths, (solution, derivation), strict=True):
-        path.write_text(json.dumps(row) + "\n")
+    for path, rows in zip(paths, ((solution, other), (derivation,)), strict=True):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1])["sources"]
-    assert {name: told["calculations"] for name, told in sources.items()} == {"gsm8k": 2, "tatqa": 1}
-    assert all(told["found"] == 1 and told["false_alarms"] == 0 for told in sources.values())
+    counted = {name: (told["calculations"], told["with_operation"]) for name, told in sources.items()}
+    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "tatqa": (1, 1)}
+    assert all(told["found_with_operation"] == 1 and told["false_alarms"] == 0 for told in sources.values())
 
 
 def test_functions_of_given_numbers_are_counted_by_kind_of_text(run):

@@ -17,7 +17,6 @@ from tiny_training import tokenizer as character_tokenizer
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
-import peft_igc
 from peft_igc.mappings.places import number_runs
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile, check_tokenizer
 from peft_igc.text import Vocabulary

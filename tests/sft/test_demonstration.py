@@ -55,7 +55,7 @@ def outcome(tmp_path_factory):
 
 def test_it_leaves_results_curves_and_adapter_and_nothing_else(outcome):
     folder, results, _ = outcome
-    names = ["adapter", "operating_curve.png", "results.json"]
+    names = ["adapter", "learning_curves.png", "operating_curve.png", "results.json"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert json.loads((folder / "results.json").read_text()) == results
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset
+from matplotlib.axes import Axes
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import arguments, igc_model, rows, tokenizer, trainer
@@ -22,6 +23,7 @@ from peft_igc.data.columns import COLUMNS, UNSUPERVISED
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.checks import refuse_sharded
 from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.record import draw_curves
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 from tests.trainer.test_collator import example, first_batch
@@ -268,6 +270,27 @@ def test_no_default_of_trls_config_is_changed():
 def quick_start(folder):
     """The first Python block of a card."""
     return (folder / "README.md").read_text().split("```python")[1].split("```")[0]
+
+
+def test_curves_show_each_logged_value_and_cannot_end_a_training(tmp_path, monkeypatch, caplog):
+    drawn, plot = [], Axes.plot
+
+    def watched(self, x, y, *style, label, **more):
+        drawn.append((label, x, y))
+        return plot(self, x, y, *style, label=label, **more)
+
+    monkeypatch.setattr(Axes, "plot", watched)
+    history = [
+        {"step": 1, "loss": 2.0, "igc/loss_read": 0.5},
+        {"step": 2, "loss": 1.0},
+        {"step": 2, "train_loss": 1.5},
+    ]
+    history.append({"step": 2, "eval_exact_match": 0.5, "eval_runtime": 3.0})
+    draw_curves(history, tmp_path / "curves.png")
+    assert drawn == [("igc/loss_read", (1,), (0.5,)), ("loss", (1, 2), (2.0, 1.0)), ("eval_exact_match", (2,), (0.5,))]
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+    draw_curves(history, tmp_path / "no folder" / "curves.png")
+    assert "The learning curves could not be written to" in caplog.text
 
 
 def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):

@@ -4,8 +4,6 @@ In: `model(..., igc_anchors, igc_operands, igc_signs, igc_operator, igc_result, 
 igc_result_scale, igc_add_loss)`. Out: outputs of a subclass of their class, with the fields of `call.Fields`. Extra
 keys would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra key
 would lose its gradient.
-
-Shapes: B rows, T positions of this call, A anchors per row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`generate`: finds the anchors of the prompt, chooses graphs, and returns the steps of each sequence.
 
 In: `generate(..., igc_anchors)`. Out: outputs with the field `igc_steps`, if they are dictionaries.
-
-Shapes: B rows, L tokens of the text so far, A anchors per row, P tokens of a prompt.
 Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 """
 

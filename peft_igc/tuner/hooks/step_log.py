@@ -4,8 +4,6 @@ In: the state of the text and the reading of each forward pass. Out: a `StepReco
 sequence, in the field `igc_steps` of an output of `generate(..., return_dict_in_generate=True)`. Sequences that beam
 search returns are followed back through its `beam_indices`. Nothing is computed for a `generate` that returns tokens
 alone.
-
-Shapes: B rows of the forward passes, A anchors per row, n columns of the returned sequences.
 Try it: `pytest tests/tuner/test_step_log.py`
 """
 

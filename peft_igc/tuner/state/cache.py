@@ -5,8 +5,7 @@ object a subclass whose row and length operations (beams, repeats, selections, c
 The attribute is replaced and never changed in place, so a shallow copy of a cache layer has states of its own.
 
 Nothing is read, calculated or written here; `layer` does that.
-
-Shapes: B rows. Try it: `pytest tests/tuner/test_text_state.py`
+Try it: `pytest tests/tuner/test_text_state.py`
 """
 
 from __future__ import annotations
