@@ -53,9 +53,10 @@ def _laid(layout: Mapping[str, str], names: Sequence[str], numbers: Sequence[str
     made = []
     for at, (name, number) in enumerate(zip(names, numbers, strict=True), 1):
         time = f"{rng.randint(0, 23)}:{rng.randint(10, 59)}"
-        drawn = {"q": rng.randint(1, 99), "id": rng.randint(100, 99999), "time": time, "other": rng.choice(names)}
-        drawn |= {"year": 1950 + int(drawn["id"]) % 80, "rival": int(drawn["id"]) % (10 * int(drawn["q"]))}
-        made.append(layout["form"].format(name=name, n=number, i=at, pad=" " * (wide - len(name)), **drawn))
+        q, no = rng.randint(1, 99), rng.randint(100, 99999)
+        drawn: dict[str, Any] = {"q": q, "id": no, "year": 1950 + no % 80, "rival": no % (10 * q)}
+        drawn |= {"time": time, "other": rng.choice(names), "pad": " " * (wide - len(name))}
+        made.append(layout["form"].format(name=name, n=number, i=at, **drawn))
     laid = [layout.get("head", ""), joint.join(made[:-1]), layout.get("last", joint), made[-1], layout.get("tail", "")]
     return re.sub(r"\{no\}", lambda _: str(rng.randint(100, 99999)), "".join(laid))
 

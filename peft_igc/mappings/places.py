@@ -307,7 +307,8 @@ def place_tensors(
         chosen = [steps[one] for one in group]
         fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        made.append(PlaceTensors(group, row, *fields.unbind(-1), numbers))
+        positions, sentence, values, kinds, facts, columns = fields.unbind(-1)
+        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, facts, columns, numbers))
     return made
 
 
