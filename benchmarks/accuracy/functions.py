@@ -49,7 +49,7 @@ Row = dict[str, Any]
 def training_rows(texts: Path) -> list[Row]:
     """The rows that `recipes/many_operands.yaml` trains."""
     operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 6000), (list_rows(1, sizes=(8, 24)), 900), (function_rows(0), 5000))
+    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 36)), 1600), (function_rows(0), 9000))
     streams += ((answer_rows(texts, False, 0, operations), 2800),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     rows = [row for row in rows if len(row["prompt"][0]["content"]) < 900]  # with fewer than 512 places
