@@ -52,7 +52,7 @@ def training_rows(texts: Path) -> list[Row]:
     streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 36)), 1600), (function_rows(0), 9000))
     streams += ((answer_rows(texts, False, 0, operations), 2800),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
-    rows = [row for row in rows if len(row["prompt"][0]["content"]) < 900]  # with fewer than 512 places
+    rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)
     return rows
 
