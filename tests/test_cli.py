@@ -1,5 +1,6 @@
 """Promises of the command line, on tiny random models."""
 
+import contextlib
 import dataclasses
 import gzip
 import importlib.util
@@ -15,7 +16,7 @@ from traced import PROMPTS, make
 
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.inference import evaluation
+from peft_igc.inference import decoding, evaluation
 
 
 @pytest.fixture
@@ -172,21 +173,23 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     assert "it/s" not in shown.err  # no progress of a short run where there is no terminal
 
 
-def test_progress_is_told_after_every_batch_and_a_terminal_shows_a_bar(
-    base, adapter, data, tmp_path, monkeypatch, capsys
-):
+def test_a_terminal_shows_a_bar_of_the_prompts_that_are_done(base, adapter, data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    update = commands._progress()
-    update(1, 2)
-    time.sleep(0.15)  # the bar of a command that ends at once is not shown
-    update(2, 2)
-    assert "2/2" in capsys.readouterr().err
+    for _ in decoding.batches_of([[1]] * 3, 2, progress=True):
+        time.sleep(0.15)  # the bar of a command that ends at once is not shown
+    assert "3/3" in capsys.readouterr().err
     told = []
-    monkeypatch.setattr(commands, "_progress", lambda: lambda *counts: told.append(counts))
+
+    class Bar(contextlib.nullcontext):
+        def __init__(self, disable, **_):
+            super().__init__(self)
+            self.update = (lambda done: None) if disable else told.append
+
+    monkeypatch.setattr(decoding, "tqdm", Bar)
     given = ["--base", base, "--adapter", str(adapter), "--data", data, "--output", str(tmp_path / "results.json")]
     for command in ("eval", "audit"):
         assert cli.main([command, *given, "--batch-size", "2", "--max-new-tokens", "2"]) == 0
-    assert told == [(2, 3), (3, 3)] * 2
+    assert told == [2, 1] * 2
 
 
 def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):

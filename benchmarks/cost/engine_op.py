@@ -88,7 +88,7 @@ class Step:
         many = SimpleNamespace(max_num_seqs=2**20)  # so that the texts before the repetitions are not forgotten
         engine = SimpleNamespace(kv_transfer_config=None, speculative_config=None, scheduler_config=many)
         model = SimpleNamespace(embed_input_ids=self.base.get_input_embeddings())
-        self.calculator, self.to_host = module.Calculator(adapter, kept, LAYER, model, engine), records._to_host
+        self.calculator, self.to_host = module.Calculator(adapter, kept, LAYER, model, engine), records.to_host
         self.starts = self._starts(self.length)
 
     def _begin(self, ids: torch.Tensor, slots: torch.Tensor) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os.path import commonprefix
 from typing import Any, NamedTuple
@@ -210,7 +210,11 @@ def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark
     stated = _plain(match[1])
     two = _TWO_INTEGERS.fullmatch(expression)
     calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
-    rounded = None if calculation is None else label(calculation[0], calculation[1:], Limits.of(config))
+    rounded = (
+        None
+        if calculation is None
+        else label(calculation[0], calculation[1:], replace(_LIMITS, rounding=Limits.of(config).rounding))
+    )
     follows = _RESULT.match(after)
     result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
     fault = None

@@ -14,6 +14,7 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from ..mappings.decisions import Decision, certainty
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
+from ..tuner.base_model import innermost_model
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
@@ -284,8 +286,11 @@ def _steps(
             raise _Read(seen)
 
     rows = prompt_tokens(tokenizer, prompts, raw)
+    positioned = "position_ids" in inspect.signature(type(innermost_model(model)).forward).parameters
     for chosen in batches_of(rows, batch_size):
         batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
+        if positioned:  # as `generate` passes them: a base may have learned positions, which padding would move
+            batch["position_ids"] = (batch["attention_mask"].cumsum(1) - 1).clamp(min=0)
         try:
             with eval_mode(model), torch.no_grad(), observing(watch):
                 model(**batch, use_cache=False, logits_to_keep=1)

@@ -70,7 +70,7 @@ class ArithmeticRows:
             expression and its value; else all of it is labelled `"none"`. Without decimals hardly any are drawn, and
             they are labelled as inexact. If divisions are rounded to integers, a fifth of them leave a remainder.
             None: two integers of `num_digits` digits, and results as long as these are.
-        mixture: Fractions of the kinds of rows.
+        mixture: Fractions of the kinds of rows. None: those of `Mixture()`.
         exclude: Test items whose (first operand, operator, second operand) must not occur. Items with two one-digit
             operands are exempt: those subtasks contain all pairs.
         conversational: Prompts and completions are messages for a chat template, or else plain strings (the
@@ -90,7 +90,7 @@ class ArithmeticRows:
     max_digits: int = 5
     num_digits: InitVar[int] = 10
     limits: Limits = None  # type: ignore[assignment]
-    mixture: Mixture = Mixture()
+    mixture: Mixture = None  # type: ignore[assignment]
     exclude: InitVar[Iterable[Mapping[str, Any]]] = ()
     conversational: bool = True
     wording: Wording = FEW
@@ -100,6 +100,7 @@ class ArithmeticRows:
     def __post_init__(self, num_digits: int, exclude: Iterable[Mapping[str, Any]]) -> None:
         may_have_long_results = self.limits is not None
         self.limits = self.limits or Limits(num_digits, num_digits, 2, decimals=False)
+        self.mixture = self.mixture or Mixture()
         if not 1 <= self.max_digits <= self.limits.digits:
             raise ValueError(
                 f"`max_digits={self.max_digits}` must be in 1..`num_digits={self.limits.digits}`. Use "

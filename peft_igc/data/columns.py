@@ -74,16 +74,6 @@ def has_number(result: Any) -> bool:
     return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
 
 
-def supervised_rows(dataset: Any) -> list[int]:
-    """The indices of the rows with a supervised step; `dataset` has `column_names`. Values are not checked."""
-    found: set[int] = set()
-    for name in (COLUMNS[0], EXPRESSION_COLUMN):
-        if name in (dataset.column_names or ()):
-            entries = (entry if isinstance(entry, list) else [entry] for entry in dataset[name])
-            found.update(index for index, entry in enumerate(entries) if any(one is not None for one in entry))
-    return sorted(found)
-
-
 def check_columns(row: Mapping[str, Any], limits: Limits, where: str = "row") -> list[StepLabel]:
     """Checks the operand columns of one row and returns its steps, one per anchor.
 

@@ -84,9 +84,7 @@ def summarize(dataset: Any, operations: Sequence[str]) -> tuple[str, list[str]] 
     """
     if not hasattr(dataset, "__len__") or getattr(dataset, "column_names", None) is None:
         return None
-    wanted = (COLUMNS[0], COLUMNS[2], EXPRESSION_COLUMN)
-    columns = (dataset[one] if one in dataset.column_names else [None] * len(dataset) for one in wanted)
-    of_rows = [row_labels(*row) for row in zip(*columns, strict=True)]
+    of_rows = labels_of(dataset)
     labels = Counter(itertools.chain.from_iterable(of_rows))
     counted = ", ".join(f"{label} {count:,}" for label, count in sorted(labels.items()))
     unknown = sum(not one for one in of_rows)
@@ -107,17 +105,25 @@ def summarize(dataset: Any, operations: Sequence[str]) -> tuple[str, list[str]] 
     return line, lacks
 
 
-def row_labels(operators: Any, results: Any, expressions: Any) -> list[str]:
-    """The labels of the supervised steps of a row: a symbol of an operation; the name of a refusal in `igc_result`,
-    such as `"overflow"`; `"expression"`; or `"none"`. Columns that contradict each other are left to `check_columns`.
+def labels_of(dataset: Any) -> list[list[str]]:
+    """For each row of a dataset the labels of its supervised steps: a symbol of an operation; the name of a refusal in
+    `igc_result`, such as `"overflow"`; `"expression"`; or `"none"`. Values are not checked (`check_columns`)."""
+    wanted = (COLUMNS[0], COLUMNS[2], EXPRESSION_COLUMN)
+    columns = [dataset[one] if one in dataset.column_names else [None] * len(dataset) for one in wanted]
+    return [_labels(*row) for row in zip(*columns, strict=True)]
 
-    Args:
-        operators, results, expressions: The row's values in these columns: lists with an entry per anchor, or entries.
-    """
-    columns = ([*one] if isinstance(one, (list, tuple)) else [one] for one in (operators, results, expressions))
+
+def _labels(*entries: Any) -> list[str]:
+    """The labels of a row, from its operators, results and expressions: lists with an entry per anchor, or entries."""
+    columns = ([*one] if isinstance(one, (list, tuple)) else [one] for one in entries)
     labels = []
     for operator, result, expression in itertools.zip_longest(*columns):
         label = EXPRESSION if operator is None and expression is not None else operator
         if label is not None:
             labels.append(str(result if result in REFUSALS else label))
     return labels
+
+
+def supervised_rows(dataset: Any) -> list[int]:
+    """The indices of the rows of a dataset that have a supervised step."""
+    return [index for index, labels in enumerate(labels_of(dataset)) if labels]

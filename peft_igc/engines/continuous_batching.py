@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..text.vocabulary import UNSEEN
 from ..tuner.adapter import Adapter
 from ..tuner.writing import embed
-from .texts import Known, Step, Text
+from .texts import Gather, Known, Text
 from .texts import check as check  # called by `tuner.hooks.generation`, which imports this module by name
 
 
@@ -96,10 +96,10 @@ class Held(NamedTuple):
         """Itself: nothing changes it, and `RequestState.fork` copies all of a request."""
         return self
 
-    def appended(self, text: Text, features: torch.Tensor) -> Held:
-        """The text with more tokens, whose compressed ones are `features` [n, d], a part of a larger tensor."""
+    def appended(self, features: torch.Tensor) -> Held:
+        """With the compressed tokens [n, d] of a pass, a part of a larger tensor."""
         parts = (*self.features, features)
-        return self._replace(text=text, features=parts if len(parts) <= PARTS else (torch.cat(parts),))
+        return self._replace(features=parts if len(parts) <= PARTS else (torch.cat(parts),))
 
 
 class Request(NamedTuple):
@@ -127,7 +127,8 @@ class Request(NamedTuple):
         unseen = self.start - held.text.length
         if not unseen:
             return held
-        return held.appended(held.text.appended([UNSEEN] * unseen), like.new_zeros(unseen, like.shape[1]))
+        held = held._replace(text=held.text.appended([UNSEEN] * unseen))
+        return held.appended(like.new_zeros(unseen, like.shape[1]))
 
 
 class Packed(NamedTuple):
@@ -149,25 +150,23 @@ class Packed(NamedTuple):
         """
         known, features = Known(adapter), features[0]
         held = [one.held(adapter.key, features) for one in self.requests]
-        texts: dict[int, Text] = {}
-        asked: list[tuple[int, Step]] = []
+        texts, tokens = {}, {}
         for index, one in enumerate(self.requests):
             end = one.prompt_end if known.rules.prompt_end else -1
-            texts[index], steps = known.extended(held[index].text, self.ids[one.begin : one.end], end)
-            held[index] = held[index].appended(texts[index], features[one.begin : one.end])
-            asked += [(index, step) for step in steps]
+            texts[index], tokens[index] = held[index].text._replace(end=end), self.ids[one.begin : one.end]
+            held[index] = held[index].appended(features[one.begin : one.end])
 
         def gather(requests: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
             rows, row = requests[:, 0].unique(return_inverse=True)
             whole = [torch.cat(held[index].features) for index in rows.tolist()]
             return pad_sequence(whole, batch_first=True)[row[:, None], positions]
 
-        known.decide(texts, asked, gather, h.device)
+        told, _ = known.told(texts, tokens, Gather(h.device, gather))
         written: list[tuple[int, int, int]] = []
         for index, one in enumerate(self.requests):
-            text, found = known.continued(texts[index], one.start)
-            setattr(one.state, _KEY, held[index]._replace(text=text))
-            written += [(at, to.token, int(to.state)) for at, to in enumerate(found, one.begin) if to is not None]
+            setattr(one.state, _KEY, held[index]._replace(text=texts[index]))
+            found = enumerate(told[index], one.begin)
+            written += [(at, to.token, int(to.state)) for at, to in found if to is not None]
         if not written:
             return h
         at, token, spelled = torch.tensor(written).T.to(h.device)

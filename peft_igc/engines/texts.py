@@ -1,16 +1,16 @@
 """The known half of the method for an engine: each text on the host, as a value, and what an adapter knows of it.
 
-In: the ids of a text, in chunks of any size. Out: the steps at its anchors (`Known.extended`), their results
-(`Known.decide`), and what continues a result after each of the new tokens (`Known.continued`). Everything is a
+In: the ids of texts, in chunks of any size. Out: what continues a result after each of the new tokens of a pass
+(`Known.told`), from the steps at the anchors (`Known.extended`) and their results (`Known.decide`). Everything is a
 function of the ids up to a token, so an engine may forget a text and make it again from its ids. What needs the
-network is asked through `reader`, once for all steps of a pass.
+network is asked once for all steps of a pass.
 
 Shapes: n steps, W places that the network reads of each, d features of a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,13 +19,17 @@ from ..mappings.decisions import Decision
 from ..mappings.places import LEAD, StepTexts
 from ..text.spelling import Continuation, Row
 from ..tuner.adapter import Adapter
-from ..tuner.anchors import context_starts
+from ..tuner.anchors import context_start
 from ..tuner.config import IGCConfig
 from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
 
 
-Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+class Gather(NamedTuple):
+    """The compressed tokens of the requests of a pass."""
+
+    device: Any
+    at: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # [n, W, d] of requests [n, 1] at positions [n, W]
 
 
 class Kept:
@@ -35,11 +39,11 @@ class Kept:
     """
 
     def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
-        self.device, self._gather, self._requests, self._firsts = requests.device, gather, requests, firsts
+        self.device, self._gather, self._requests, self._firsts = gather.device, gather, requests, firsts
 
     def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         rows, places = index
-        return self._gather(self._requests[rows], places + self._firsts[rows])
+        return self._gather.at(self._requests[rows], places + self._firsts[rows])
 
 
 def check(config: IGCConfig) -> None:
@@ -63,6 +67,7 @@ class Text(NamedTuple):
     length: int = 0  # number of its tokens
     anchors: tuple[tuple[int, int], ...] = ()  # position and kind of each anchor
     row: Row = Row()  # how far the results of its steps are written
+    end: int = -1  # position of the last token of the prompt, if that is an anchor
 
     def appended(self, ids: Sequence[int]) -> Text:
         """The text with more tokens, whose anchors are not known yet."""
@@ -75,7 +80,7 @@ class Text(NamedTuple):
         if length == self.length:
             return self
         anchors = tuple(anchor for anchor in self.anchors if anchor[0] < length)
-        return Text(self.ids, length, anchors, self.row.cropped(length))
+        return self._replace(length=length, anchors=anchors, row=self.row.cropped(length))
 
 
 class Step(NamedTuple):
@@ -83,6 +88,9 @@ class Step(NamedTuple):
 
     anchor: int
     since: int
+
+
+Asked = tuple[int, Step]  # a step of a request
 
 
 class Known:
@@ -100,24 +108,38 @@ class Known:
         self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 
-    def extended(self, text: Text, ids: Sequence[int], end: int = -1) -> tuple[Text, list[Step]]:
-        """The text with more tokens, and the steps at the anchors among these; `end`: position of the last token of
-        the prompt, if that is an anchor, else -1."""
+    def extended(self, text: Text, ids: Sequence[int]) -> tuple[Text, list[Step]]:
+        """The text with more tokens, and the steps at the anchors among these."""
         start, text = text.length, text.appended(ids)
-        ends = start <= end < text.length
+        ends = start <= text.end < text.length
         if self._lasts.isdisjoint(ids) and not ends:
             return text, []
         first = max(start - self._window, 0)
         kinds = self.rules.found(text.ids[first : text.length], text.length - start)
         found = [(start + at, kind) for at, kind in kinds.items()]
-        if ends and end not in dict(found):
-            found = sorted([*found, (end, 0)])
-        if not found:
-            return text, []
-        (anchors, kind), earlier = torch.tensor(found).T[:, None], torch.tensor(text.anchors or [(-1, 0)]).T[:, None]
-        since = context_starts(self.config.reading_context, self.rules, anchors, kind, (earlier[0], earlier[1]))
-        steps = [Step(at, first) for (at, _), first in zip(found, since[0].tolist(), strict=True)]
-        return text._replace(anchors=(*text.anchors, *found)), steps
+        if ends and text.end not in dict(found):
+            found = sorted([*found, (text.end, 0)])
+        anchors = (*text.anchors, *found)
+        context = self.config.reading_context
+        steps = [Step(at, context_start(context, self.rules, at, kind, anchors)) for at, kind in found]
+        return text._replace(anchors=anchors), steps
+
+    def told(
+        self, texts: dict[int, Text], tokens: dict[int, list[int]], gather: Gather, again: Sequence[Asked] = ()
+    ) -> tuple[dict[int, list[Continuation | None]], list[tuple[Asked, Decision]]]:
+        """Adds the `tokens` of a pass to the `texts` of its requests.
+
+        Returns:
+            What continues a result after each token, or nothing; and the steps that were decided, those `again` too.
+        """
+        asked, begun, told = [*again], {one: text.length for one, text in texts.items()}, {}
+        for one, ids in tokens.items():
+            texts[one], steps = self.extended(texts[one], ids)
+            asked += [(one, step) for step in steps]
+        decisions = self.decide(texts, asked, gather)
+        for one in tokens:
+            texts[one], told[one] = self.continued(texts[one], begun[one])
+        return told, [*zip(asked, decisions, strict=True)]
 
     def made(self, ids: list[int]) -> tuple[Text, Step | None]:
         """A text of which nothing but its ids is known, and its last step, if that may still be written."""
@@ -125,16 +147,8 @@ class Known:
         is_over = not steps or not set(self.style.ends).isdisjoint(ids[steps[-1].anchor + 1 :])
         return text, None if is_over else steps[-1]
 
-    def decide(
-        self, texts: MutableMapping[int, Text], asked: Sequence[tuple[int, Step]], gather: Gather, device: Any = None
-    ) -> Sequence[Decision]:
-        """Decides steps, `asked` by request, at once, and begins their results in the `texts` of the requests.
-
-        Args:
-            texts, asked: as above.
-            gather: the compressed tokens [n, W, d] of requests [n, 1] at positions [n, W] of their texts.
-            device: where they are.
-        """
+    def decide(self, texts: dict[int, Text], asked: Sequence[Asked], gather: Gather) -> Sequence[Decision]:
+        """Decides steps, `asked` by request, at once, and begins their results in the `texts` of the requests."""
         if not asked:
             return []
         reader = self.adapter.reader
@@ -145,7 +159,7 @@ class Known:
         step_texts = StepTexts.of_lists(reader.tokens, rows, last, since)
         kept: Any = None
         if self.reads:
-            kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(device))
+            kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(gather.device))
         decisions: Any = decisions_of(self.adapter, kept, step_texts)
         for (one, step), decision in zip(asked, decisions, strict=True):
             progress = progress_of(self.style, step.anchor, decision.result)

@@ -9,6 +9,8 @@ No arithmetic here, see `calculator`.
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,12 +25,19 @@ def classes(text: str, width: int) -> list[int]:
     return [*(POINT if char == "." else int(char) for char in text[:width]), *[PAD] * (width - len(text))]
 
 
+def spelled(digits: Sequence[int], sign: int, scale: int = 0) -> str:
+    """A well-formed number as text, such as `"-12.50"` or `"17%"`, with a digit before the point and no other leading
+    zeros; `scale` is the number of digits after the point, of a percentage -1 minus that."""
+    percent, places = scale < 0, -1 - scale if scale < 0 else scale
+    text = "".join(str(digit) for digit in digits if digit != PAD).lstrip("0")
+    minus, text = "-" * bool(sign and text), text.rjust(places + 1, "0")
+    point = len(text) - places
+    return minus + text[:point] + "." * bool(places) + text[point:] + "%" * percent
+
+
 def decode(digits: Tensor, signs: Tensor) -> list[str]:
-    """The canonical texts of well-formed integers, in row-major order: `digits` [..., D], and `signs` [...] 0 or 1."""
-    rows: list[list[int]] = digits.reshape(-1, digits.shape[-1]).tolist()
-    texts = ("".join(str(digit) for digit in row if digit != PAD).lstrip("0") or "0" for row in rows)
-    negative = signs.flatten().tolist()
-    return ["-" + text if sign and text != "0" else text for text, sign in zip(texts, negative, strict=True)]
+    """The texts of well-formed integers, in row-major order: `digits` [..., D], and `signs` [...] 0 or 1."""
+    return canonical(digits, signs, torch.zeros_like(signs))
 
 
 def length(digits: Tensor) -> Tensor:
@@ -63,16 +72,6 @@ def to_left_aligned(right: Tensor) -> Tensor:
 
 
 def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
-    """The texts of results, in row-major order, such as `"-12.50"` or `"17%"`, with a digit before the point.
-
-    `digits` [..., D] and `sign` [...] are those of `decode`; `scale` [...] integer is the number of digits after the
-    point, of a percentage -1 minus that.
-    """
-    texts = []
-    for number, places in zip(decode(digits, sign), scale.flatten().tolist(), strict=True):
-        percent, places = places < 0, -1 - places if places < 0 else places
-        text = number.lstrip("-").rjust(places + 1, "0")
-        point = len(text) - places
-        shown = text[:point] + "." * bool(places) + text[point:] + "%" * percent
-        texts.append("-" * number.startswith("-") + shown)
-    return texts
+    """The texts of results as of `spelled`, in row-major order: `digits` [..., D], `sign` [...] and `scale` [...]."""
+    rows = digits.reshape(-1, digits.shape[-1]).tolist()
+    return [spelled(*one) for one in zip(rows, sign.flatten().tolist(), scale.flatten().tolist(), strict=True)]

@@ -21,8 +21,8 @@ import torch
 from accelerate import PartialState
 from accelerate.logging import get_logger
 
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
-from ..data.dataset import row_labels, summarize
+from ..data.columns import COLUMNS, EXPRESSION_COLUMN, REFUSALS
+from ..data.dataset import labels_of, summarize, supervised_rows
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
@@ -151,8 +151,7 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
         if config is not None:  # otherwise nothing is read
             with trainer.compute_loss_context_manager():  # the autocast of the training
                 counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
-        labels = [row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))) for row in rows]
-        asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in one) for one in labels]
+        asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in labels) for labels in labels_of(rows)]
         asking = rows.select([index for index, one in enumerate(asks) if one])  # for a calculation with a result
         counts |= _answered(trainer, model, asking)
     return Closing(len(rows), **counts)

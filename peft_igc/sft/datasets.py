@@ -18,8 +18,8 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, canonical, has_number, supervised_rows
-from ..data.dataset import to_dataset
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, canonical, has_number
+from ..data.dataset import supervised_rows, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
 from ..text.values import Limits

@@ -87,7 +87,11 @@ class SFTParser(TrlParser):
         return "\n".join([head, "arguments (--help-all shows all):", *lines, EXAMPLES])
 
     def format_help_all(self) -> str:
-        """The page of all arguments, ours first."""
+        """The page of all arguments, ours first, with the defaults of a run that trains a calculator."""
+        line = ["--output_dir", "build", *device_arguments(set())]
+        parsed = Parsed(*SFTParser().parse_args_and_config(line, return_remaining_strings=True))
+        rate = {"igc_learning_rate": parsed.training.calculator_learning_rate}
+        self.set_defaults(**rate, **run_defaults(parsed, set()))
         for action in self._actions:  # of the fields of `IGCConfig`: the help text has the default
             action.default = argparse.SUPPRESS if action.default is None else action.default
         (group,) = (group for group in self._action_groups if group._group_actions and group.title == "options")

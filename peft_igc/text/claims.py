@@ -1,25 +1,19 @@
-"""Checks the calculations that a text, or a file, already states: `check` and `check_file`.
+"""Checks the calculations that a text already states.
 
 In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
 (also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
 is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
-Files of text, Markdown, JSON lines or CSV, each also compressed, are read line by line; of JSON every text is read, at
-any depth, and of CSV every cell.
+Files are read in `data.checked_files`.
 Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
 """
 
 from __future__ import annotations
 
-import csv
 import enum
-import gzip
-import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
 from .expressions import WORDS
 from .pieces import Pieces, kind_of, literal, split, words
@@ -356,96 +350,3 @@ def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
     return any(quantity == other for quantity, _ in before for other, _ in after - before)
-
-
-class Found(NamedTuple):
-    """A claim of a file.
-
-    Attributes:
-        line: of the file, from 1.
-        field: of JSON, or the column of CSV; "" in a text.
-        text: the line of a text that has the claim.
-        claim: the claim.
-    """
-
-    line: int
-    field: str
-    text: str
-    claim: Claim
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields of `peft-igc check --json`. Columns count characters of the line's text, from 1."""
-        claim = self.claim
-        return {
-            "line": self.line,
-            **({"field": self.field} if self.field else {}),
-            "column": claim.span[0] + 1,
-            "text": self.text[slice(*claim.span)],
-            "verdict": claim.verdict.value,
-            "number": claim.number,
-            "value": claim.value,
-            "rounded": claim.rounded,
-            "reason": claim.reason.name.lower(),
-        }
-
-
-def check_file(path: Path) -> Iterator[Found]:
-    """The claims of a file, in order.
-
-    Raises:
-        FileNotFoundError: No such file.
-        ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"The file `{path}` does not exist. Pass a text, Markdown, JSONL or CSV file.")
-    name = path.name.lower()
-    opened = gzip.open if name.endswith(".gz") else open
-    kind = Path(name.removesuffix(".gz")).suffix
-    reader = {".jsonl": _json_lines, ".csv": _cells}.get(kind, _text_lines)
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            for line, field, text in reader(path, file):
-                yield from (Found(line, field, text, claim) for claim in check(text))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
-
-
-_Lines = Iterator[tuple[int, str, str]]  # the first three fields of `Found`
-
-
-def _text_lines(path: Path, file: IO[str]) -> _Lines:
-    for number, text in enumerate(file, start=1):
-        yield number, "", text.rstrip("\r\n")
-
-
-def _json_lines(path: Path, file: IO[str]) -> _Lines:
-    for number, text in enumerate(file, start=1):
-        try:
-            row = json.loads(text) if text.strip() else None
-        except ValueError as error:
-            raise ValueError(f"`{path}`, line {number}: not valid JSON: {error}.") from error
-        for field, found in _texts(row, ""):
-            yield from ((number, field, one) for one in found.splitlines())
-
-
-def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
-    """The texts within a JSON value, each with its path: `messages.1.content`."""
-    if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(inner, f"{field}.{key}" if field else str(key))
-
-
-def _cells(path: Path, file: IO[str]) -> _Lines:
-    reader = csv.reader(file)
-    names: list[str] = next(reader, [])
-    try:
-        for row in reader:
-            for at, cell in enumerate(row):
-                field = names[at] if at < len(names) else str(at + 1)
-                yield from ((reader.line_num, field, one) for one in cell.splitlines())
-    except csv.Error as error:
-        raise ValueError(f"`{path}`, line {reader.line_num}: not valid CSV: {error}.") from error

@@ -26,6 +26,7 @@ _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
+_JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
 _DATE = re.compile(
@@ -72,10 +73,13 @@ def before_equals(read: Expression, at: int) -> None:
             words = 1  # with a word before it, it ends a sentence
         elif kind in WORDS:
             words += 1
+            while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:  # `well-known`
+                at -= 2
             if words >= 2:
                 if chain or colon:
                     _clause(read, at - 1, chain)
-                if _plain_operator(read, left := read.skip(at - 1)):  # a word is its operand
+                left = read.skip(at - 1)
+                if left < at - 1 and _plain_operator(read, left):  # a word is its operand
                     raise read.refuse(Reason.NOT_UNDERSTOOD, left)
                 return
         at -= 1

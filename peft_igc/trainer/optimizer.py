@@ -137,17 +137,13 @@ def own_parameters(model: nn.Module) -> set[int]:
     return {id(p) for layer in calculators(model) for p in layer.parameters()}
 
 
-def calculator_rate(args: Any) -> float:
-    """The learning rate of AdamW for the calculator; `args` may be other training arguments than `IGCSFTConfig`."""
-    return float(getattr(args, "calculator_learning_rate", args.learning_rate))
-
-
 def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args: Any) -> None:
     """Gives the calculator its own learning rate in a new optimizer, by splitting groups.
 
-    If all follow one rate, the groups stay as they are, which resuming from older checkpoints needs.
+    If all follow one rate, the groups stay as they are, which resuming from older checkpoints needs. `args` may be
+    other training arguments than `IGCSFTConfig`.
     """
-    rate, own = calculator_rate(args), own_parameters(model)
+    rate, own = getattr(args, "calculator_learning_rate", args.learning_rate), own_parameters(model)
     for group in list(optimizer.param_groups) if rate != args.learning_rate else ():
         mine = [p for p in group["params"] if id(p) in own]
         if mine and len(mine) == len(group["params"]):
@@ -180,28 +176,18 @@ def check_muon(trainer: Any) -> None:
         )
 
 
-def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
-    """Makes the optimizer of all trainable parameters of a model. AdamW gives those that are named weight decay."""
+def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, args: Any) -> MuonAdamW:
+    """The optimizer with Muon for the calculator's matrices; all else stays in the groups of an AdamW of all trainable
+    parameters."""
     if not (matrices := calculator_matrices(model)):
         raise ValueError(
             "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
             "Attach an IGC adapter, or leave the argument out."
         )
-    taken, own, rates = {id(p) for p in matrices}, own_parameters(model), (args.learning_rate, calculator_rate(args))
-    # Groups for AdamW: per learning rate one with weight decay and one without.
-    others: dict[tuple[float, bool], list[nn.Parameter]] = {
-        (lr, is_decayed): [] for lr in rates for is_decayed in (True, False)
-    }
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and id(parameter) not in taken:
-            others[rates[id(parameter) in own], name in decayed].append(parameter)
-    rate, decay = args.igc_muon_learning_rate, args.weight_decay
-    groups: list[dict[str, Any]] = [{"params": matrices, "lr": rate, "weight_decay": decay, "momentum": MOMENTUM}]
-    groups += [
-        {"params": parameters, "weight_decay": decay * is_decayed, "lr": lr}
-        for (lr, is_decayed), parameters in others.items()
-        if parameters
-    ]
-    betas = (args.adam_beta1, args.adam_beta2)
-    resting = calculator_mappings(model)
+    taken, rate = {id(p) for p in matrices}, args.igc_muon_learning_rate
+    groups = [{"params": matrices, "lr": rate, "weight_decay": args.weight_decay, "momentum": MOMENTUM}]
+    for group in adamw.param_groups:
+        if others := [p for p in group["params"] if id(p) not in taken]:
+            groups.append({"params": others, "lr": group["lr"], "weight_decay": group["weight_decay"]})
+    betas, resting = (args.adam_beta1, args.adam_beta2), calculator_mappings(model)
     return MuonAdamW(groups, resting, lr=args.learning_rate, betas=betas, eps=args.adam_epsilon)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..data.columns import ALL_COLUMNS, supervised_rows
+from ..data.columns import ALL_COLUMNS
+from ..data.dataset import supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
 

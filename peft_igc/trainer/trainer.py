@@ -184,13 +184,14 @@ class IGCTrainer(SFTTrainer):
         """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
         opt_model, is_new = self.model if model is None else model, self.optimizer is None
         # `args` may be plain `TrainingArguments`.
-        if is_new and getattr(self.args, "igc_muon_learning_rate", None) is not None:
+        with_muon = is_new and getattr(self.args, "igc_muon_learning_rate", None) is not None
+        if with_muon:
             check_muon(self)
-            self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
-            return self.optimizer
         made = super().create_optimizer(model)
         if is_new:
             set_calculator_rate(made, opt_model, self.args)
+        if with_muon:
+            self.optimizer = made = muon_adamw(made, opt_model, self.args)
         return made
 
     def _get_learning_rate(self) -> float:

@@ -182,7 +182,11 @@ def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
 def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:
     """The optimizer of the parameters that are trained."""
     args = copy.copy(args)
-    args.learning_rate = args.igc_learning_rate = stage.learning_rate
-    args.igc_muon_learning_rate, args.weight_decay = stage.muon_learning_rate, stage.weight_decay
-    decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
-    return muon_adamw(model, args, decayed)
+    args.learning_rate, args.weight_decay = stage.learning_rate, stage.weight_decay
+    args.igc_muon_learning_rate = stage.muon_learning_rate
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if (p.dim() > 1) == decays], "weight_decay": decays * stage.weight_decay}
+        for decays in (True, False)
+    ]
+    return muon_adamw(torch.optim.AdamW(groups, lr=stage.learning_rate), model, args)

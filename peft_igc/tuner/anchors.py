@@ -14,6 +14,7 @@ The sequences themselves are made in `anchor_rules`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -236,3 +237,15 @@ def context_starts(
     # which may not know them, reads the same tokens.
     counts = (every_kind == TURN) | ((every_kind == INLINE) & (kinds == INLINE)[..., None])  # [B, A, all anchors]
     return torch.where((every < anchors[..., None]) & counts, every, -1).amax(-1).clamp(min=0)
+
+
+def context_start(
+    context: str | int, rules: Rules, anchor: int, kind: int, anchors: Sequence[tuple[int, int]]
+) -> int:
+    """`context_starts` of one anchor on the host; `anchors` are positions and kinds of those of its text."""
+    if isinstance(context, int):
+        return max(anchor - context + 1, 0)
+    if context == ROW or not rules.sequences:
+        return 0
+    counting = {TURN, INLINE} if kind == INLINE else {TURN}
+    return max((at for at, one in anchors if at < anchor and one in counting), default=0)

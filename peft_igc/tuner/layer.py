@@ -195,6 +195,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return None  # `hooks` warns at the end of the call
         call.ran = active[0]
         self.bring_back(active[0])
+        h = output[0] if isinstance(output, tuple) else output
+        if next(self.igc_input_mapping[active[0]].parameters()).device.type == "meta" != h.device.type:
+            raise ValueError(
+                f"The weights of the adapter `{active[0]}` are on the meta device, as nothing was loaded into them. "
+                "Load them with `load_adapter`, or attach the adapter without `low_cpu_mem_usage=True`."
+            )
         if not torch.compiler.is_compiling() and is_new(self.told, f"used {active[0]}"):
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -202,7 +208,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)
-        h = output[0] if isinstance(output, tuple) else output
         if h.dim() == 4:  # Gemma 3n: several streams [streams, B, T, H], one of which becomes the logits
             stream = self.adapter(active[0]).stream
             written = torch.cat([h[:stream], self._act(active[0], h[stream], call, cache)[None], h[stream + 1 :]])
@@ -239,7 +244,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             # The reading loss left the forward pass without a graph, and the report of this second run is discarded.
             raise ValueError(
                 "With reentrant checkpointing around the decoder layer, the reading receives no gradient. "
-                "Use non-reentrant checkpointing there, or the model's own `gradient_checkpointing_enable`."
+                'Pass `gradient_checkpointing_kwargs={"use_reentrant": False}`, or wrap it without reentrance.'
             )
         return call
 

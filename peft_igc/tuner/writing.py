@@ -17,7 +17,7 @@ from torch import nn
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
-from ..numbers.digits import canonical
+from ..numbers.digits import spelled
 from ..text.spelling import Progress, Row, Style
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
@@ -30,19 +30,20 @@ from .steps import Writing
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
-    anchors, count = steps.anchors, steps.anchors.shape[1]
-    results = [""] * anchors.numel()
+    facts = [[[at] for at in places] for places in steps.anchors.tolist()]
     if speaks:
-        integers = torch.stack([anchors, steps.status, steps.signs, steps.scale], -1)
-        copied = torch.cat([integers, steps.digits], -1).cpu()
-        anchors, status, signs, scale = copied[..., :4].unbind(-1)
-        texts = canonical(copied[..., 4:], signs, scale)
-        results = [text * (one == Status.OK) for text, one in zip(texts, status.flatten().tolist(), strict=True)]
+        integers = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
+        facts = torch.cat([integers, steps.digits], -1).tolist()
     found = []
-    for index, (row, places) in enumerate(zip(rows, anchors.tolist(), strict=True)):
-        known = zip(places, results[index * count :], strict=False)
-        found.append(row.begun((at, progress_of(style, at, result)) for at, result in known if at >= 0))
+    for row, known in zip(rows, facts, strict=True):
+        made = ((at, progress_of(style, at, _result(*result))) for at, *result in known if at >= 0)
+        found.append(row.begun(made))
     return tuple(found)
+
+
+def _result(status: int = Status.NONE, sign: int = 0, scale: int = 0, *digits: int) -> str:
+    """The result of a step as text, empty if there is none."""
+    return spelled(digits, sign, scale) if status == Status.OK else ""
 
 
 def progress_of(style: Style, anchor: int, result: str) -> Progress | None:

@@ -5,6 +5,7 @@ model, and the whole on the embedded base, which copies results from notes.
 """
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -200,6 +201,21 @@ def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_withou
     named = ScriptArguments(dataset_name=str(output))
     train, *_ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
+
+
+def test_no_rows_are_written_without_their_report(tmp_path, monkeypatch):
+    output, whole = tmp_path / "made.jsonl", Path.write_text
+    output.write_text("of an earlier run\n")
+
+    def full(path, *arguments, **options):
+        if "report" in path.name:
+            raise OSError("No space left on device")
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(SimpleNamespace(rows=[{"prompt": "1+1"}], report=SimpleNamespace(as_dict=dict)), output, {})
+    assert output.read_text() == "of an earlier run\n"
 
 
 @pytest.mark.slow

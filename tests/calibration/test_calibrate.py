@@ -4,9 +4,13 @@ import json
 
 import pytest
 import torch
+from checks import telling
+from peft import get_peft_model
+from tiny_models import tiny_model
+from tiny_training import tokenizer
 from traced import batch_of, make
 
-from peft_igc import tiny_base, tiny_igc
+from peft_igc import IGCConfig, tiny_base, tiny_igc
 from peft_igc.calibration.calibrate import (
     TEMPERATURES,
     THRESHOLDS,
@@ -49,6 +53,16 @@ def test_results_are_those_of_whole_passes():
     assert [int(one.result.status[0, -1]) == 0 for one in seen] == [result is not None for result in found]
     assert [one.result for one in read_prompts(model, tokenizer, texts, batch_size=4)] == found
     assert found[-2] == "4.75"
+
+
+def test_padding_does_not_move_the_tokens_of_a_base_that_learned_positions():
+    spelled = tokenizer()
+    base = tiny_model("gpt2", vocab_size=len(spelled))
+    base.transformer.wpe.weight.data.mul_(20)
+    model = telling(get_peft_model(base, IGCConfig.from_tokenizer(spelled, layer=1, **SMALL))).eval()
+    texts = ["What is 12 plus 30?", f"{'Well. ' * 3}What is 12 plus 30?"]
+    together, alone = (read_prompts(model, spelled, texts, batch_size=size)[0] for size in (2, 1))
+    assert together.probabilities == pytest.approx(alone.probabilities, rel=1e-4)
 
 
 def test_no_layer_after_the_calculators_runs():

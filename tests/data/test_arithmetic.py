@@ -104,6 +104,10 @@ def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
     assert len(careful & one_digit) > 200
 
 
+def test_no_mixture_is_the_default_one():
+    assert ArithmeticRows(mixture=None).take(20) == ArithmeticRows(mixture=Mixture()).take(20)
+
+
 def test_settings_must_fit():
     for make, message in (
         (lambda: ArithmeticRows(limits=Limits(operations=("+", "^"))), r"operations=\('\+', '\^'\)` must be some of"),

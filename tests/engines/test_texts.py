@@ -5,7 +5,8 @@ import random
 import pytest
 import torch
 
-from peft_igc.engines.texts import Known, Text
+from benchmarks.cost.operators import Counted
+from peft_igc.engines.texts import Gather, Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
 
 
@@ -25,7 +26,7 @@ TEXTS = [
 def decided(known, text, steps):
     """The text with the results of its steps, which are expressions and need no network."""
     texts = {0: text}
-    known.decide(texts, [(0, step) for step in steps], None)
+    known.decide(texts, [(0, step) for step in steps], Gather(None, None))
     return texts[0]
 
 
@@ -62,6 +63,13 @@ def test_a_step_is_not_decided_again_where_its_turn_has_ended(known, tokenizer):
     assert known.made([*ids, *known.style.ends])[1] is None
 
 
+def test_anchors_are_found_without_an_operator(known, tokenizer):
+    with Counted() as counted:
+        _, steps = known.extended(Text([]), tokenizer(TEXTS[0])["input_ids"])
+    assert len(steps) == 3
+    assert counted.count == 0
+
+
 def test_no_compressed_token_is_gathered_where_the_text_alone_decides(adapter, tokenizer):
     known, gathered = Known(load(load_config(str(adapter)), 192)), []
 
@@ -71,5 +79,5 @@ def test_no_compressed_token_is_gathered_where_the_text_alone_decides(adapter, t
 
     for plain, asks in (("12 + 30 =", False), ("sin(30) + 1 =", False), ("The sum of 12 and 30 =", True)):
         text, steps = known.extended(Text([]), tokenizer(plain)["input_ids"])
-        known.decide({0: text}, [(0, step) for step in steps], gather)
+        known.decide({0: text}, [(0, step) for step in steps], Gather(torch.device("cpu"), gather))
         assert (sum(gathered) > 0) == asks, plain

@@ -47,6 +47,7 @@ def with_base(folder):
 WAYS = {
     "PeftModel": PeftModel.from_pretrained,
     "low memory": lambda base, folder: PeftModel.from_pretrained(base, folder, low_cpu_mem_usage=True),
+    "transformers, low memory": lambda base, folder: by_transformers(base, folder, low_cpu_mem_usage=True),
     "a config": lambda base, folder: PeftModel.from_pretrained(
         base, folder, config=IGCConfig.from_pretrained(str(folder))
     ),

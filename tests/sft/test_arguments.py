@@ -1,7 +1,9 @@
 """Promises about the arguments of `peft-igc sft`: what is unknown or without effect is refused, the rest applies."""
 
 import dataclasses
+import json
 import re
+from pathlib import Path
 
 import pytest
 from tiny_training import tokenizer as make_tokenizer
@@ -23,73 +25,20 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
     assert (igc.igc_interface, igc.igc_adapter, model.dtype) == ("tokens", "igc", "float32")
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (["--igc_lair", "3"], "Unknown: `--igc_lair`"),
-        (["--igc_num_digit", "3"], "Unknown: `--igc_num_digit`"),  # no abbreviations
-        (["recipe.yaml"], "Unknown: `recipe.yaml`"),
-        (["--lora_r", "8"], "`lora_r` is given, but `igc_adapter=igc` trains no LoRA"),
-        (["--lora-r", "8"], "`lora_r` is given"),
-        (["--use_dora"], "`use_dora` is given"),
-        (["--use_peft"], "`use_peft` is not used here"),
-        (["--igc_adapter", "lora", "--igc_layer", "2"], "`igc_layer` is given, but `igc_adapter=lora` trains no calc"),
-        (["--igc_adapter", "none", "--igc_muon_learning_rate", "1e-3"], "`igc_muon_learning_rate` is given"),
-        (["--igc_adapter", "igc+lora", "--igc_train_base"], "`igc_train_base` trains the base itself"),
-        (["--load_in_8bit", "--igc_train_base"], "cannot be trained itself"),
-        (["--load_in_4bit", "--igc_adapter", "none"], "cannot be trained itself"),
-        (["--igc_generated_rows", "-1"], "`igc_generated_rows=-1` is negative"),
-        (["--igc_generated_max_digits", "3"], "has no effect without `igc_generated_rows`"),
-        (["--config"], "`--config` is given without a file"),
-        (["--config", "nowhere.yaml"], "`nowhere.yaml` of `--config` does not exist"),
-        (["--foo", "1", "--igc_loss_weight", "-1"], "Unknown: `--foo`"),
-        (["--igc_exact_match", "8"], "`igc_exact_match` is given, but has no effect without an evaluation"),
-        (["--igc_exact_match_tokens", "8", "--igc_held_out", "0"], "has no effect without `igc_exact_match` or `igc"),
-        (["--igc_held_out", "-1"], "`igc_held_out=-1` is negative"),
-        (["--igc_adapter", "lora", "--igc_init_from", "x"], "`igc_init_from` is given, but `igc_adapter=lora`"),
-        (["--igc_detach_reading", "false"], "`igc_detach_reading` is given, but has no effect because nothing below"),
-        (["--multi_gpu", "1"], "Unknown: `1`"),  # a flag
-    ],
-)
-def test_arguments_that_are_unknown_or_without_effect_are_refused(line, message, tmp_path):
-    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(message)):
-        sft.parse(arguments("tiny", tmp_path, *line))
+LINES = [json.loads(line) for line in Path(__file__).with_name("arguments.jsonl").read_text("utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("igc_lair: 3", "Unknown: `--igc_lair`"),
-        ("lora_r: 8", "`lora_r` is given"),
-        ("igc_adapter: ica", "`igc_adapter='ica'` is unknown"),
-        ("datasets: [{path: a, fractoin: 1}]", "fractoin"),
-        ("nothing", "must contain a YAML mapping"),
-        ("a: [", "run.yaml` cannot be read as YAML: while parsing"),
-        ("\x00", "run.yaml` cannot be read as YAML"),
-        ("igc_lair: 1\nigc_loss_weight: -1", "Unknown: `--igc_lair`"),  # before a value that cannot be used
-    ],
-)
-def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
+@pytest.mark.parametrize("given", LINES, ids=lambda given: " ".join(given.get("line", [given.get("file", "")])))
+def test_arguments_that_are_unknown_or_without_effect_are_refused_and_others_are_let_through(given, tmp_path):
+    """A line has arguments of the `line` or of a `file` of `--config`, and why they are `refused`, if they are."""
     file = tmp_path / "run.yaml"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        sft.parse(arguments("tiny", tmp_path, "--config", str(file)))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ["--dataset_name", "d", "--dataset_train_split", "a", "--eval_strategy", "steps", "--igc_exact_match", "8"],
-        ["--igc_adapter", "lora", "--igc_generated_rows", "8", "--igc_interface", "hidden", "--igc_num_digits", "5"],
-        ["--load_in_4bit", "--bnb_4bit_quant_type", "fp4", "--use_bnb_nested_quant"],
-        ["--igc_interface", "hidden", "--igc_teacher_forcing", "false"],
-        ["--igc_train_base", "--igc_detach_reading", "false"],
-        ["--igc_adapter", "igc+lora", "--igc_detach_reading", "false"],
-        ["--igc_exact_match_tokens", "8"],  # of the closing evaluation
-    ],
-)
-def test_arguments_that_have_an_effect_are_let_through(line, tmp_path):
-    assert sft.parse(arguments("tiny", tmp_path, *line)).launch == []
+    file.write_text(given.get("file", ""))
+    line = arguments("tiny", tmp_path, *given.get("line", ["--config", str(file)]))
+    if "refused" in given:
+        with pytest.raises((ValueError, FileNotFoundError), match=re.escape(given["refused"])):
+            sft.parse(line)
+    else:
+        assert sft.parse(line).launch == []
 
 
 def test_a_model_has_to_be_named(tmp_path):

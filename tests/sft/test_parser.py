@@ -97,6 +97,14 @@ USED = {
 }  # fmt: skip
 
 
+def test_the_page_of_all_arguments_shows_the_defaults_of_a_run():
+    page = " ".join(SFTParser().format_help_all().split())
+    for name, value in USED[""].items():
+        name = name.replace("calculator", "igc")
+        (shown,) = re.findall(rf" --{name} (?:(?! --\w+ ).)*?\(default: (\S+)\)", page)
+        assert float(shown) == value, name
+
+
 @pytest.mark.parametrize("line", USED)
 def test_what_is_given_stays_and_the_rest_teaches_a_calculator(tmp_path, line):
     found = parsed(tmp_path, *line.split())

@@ -7,8 +7,8 @@ import time
 from fractions import Fraction
 
 from peft_igc import cli
+from peft_igc.data.checked_files import check_file
 from peft_igc.text import Reason, Verdict, check
-from peft_igc.text.claims import check_file
 
 
 def verdicts(text):

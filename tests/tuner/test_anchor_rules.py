@@ -12,7 +12,15 @@ import peft_igc
 from peft_igc import IGCConfig
 from peft_igc.text.vocabulary import PADDING, Vocabulary, special_tokens
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
-from peft_igc.tuner.anchors import INLINE, Rules, anchors_of_call, context_starts, find_anchors, kinds_of
+from peft_igc.tuner.anchors import (
+    INLINE,
+    Rules,
+    anchors_of_call,
+    context_start,
+    context_starts,
+    find_anchors,
+    kinds_of,
+)
 from peft_igc.tuner.anchors import TURN as BEGIN
 from peft_igc.tuner.call import Call
 from peft_igc.tuner.config_values import SINCE_LAST_ANCHOR
@@ -209,3 +217,8 @@ def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():
         before, new = (torch.tensor([one], dtype=torch.int64) for one in (at[:cut], at[cut:]))
         earlier, kinds = ((one, kinds_of(both, torch.tensor([ids]), one, 0)) for one in (before, new))
         assert context_starts(SINCE_LAST_ANCHOR, both, *kinds, earlier)[0].tolist() == expected[cut:], (ids, at)
+        known = [(one, INLINE if ids[one] == SIGN else 2 if ids[one] == TURN else 0) for one in at]
+        for context in (SINCE_LAST_ANCHOR, "row", 3):  # one anchor after the other, on the host
+            found = [context_start(context, both, *one, known) for one in known]
+            places, all_kinds = torch.tensor(known).T[:, None]
+            assert found == context_starts(context, both, places, all_kinds)[0].tolist()

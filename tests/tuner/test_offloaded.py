@@ -149,3 +149,9 @@ def test_transformers_loads_other_methods_beside_a_calculator_as_before(tmp_path
     base.load_adapter(str(tmp_path), "style")
     assert set(base.peft_config) == {"math", "style"}
     assert hooks.wrapped_model(base) is base
+
+
+def test_an_adapter_that_was_attached_without_weights_is_refused_at_the_first_pass():
+    model = get_peft_model(tiny_model("llama"), small_config(), low_cpu_mem_usage=True)
+    with pytest.raises(ValueError, match="The weights of the adapter `default` are on the meta device"):
+        model(IDS)

@@ -3,7 +3,7 @@
 * `attach`: adds the calculator to a model that vLLM has made; `required`: refuses to run without one.
 * `checks`: refuses what it cannot serve, before weights are loaded; `adapter`: loads what is served.
 * `ops`: the custom operator inside of the model.
-* `calculator`: one forward pass; `records`: what is kept of each token, in vLLM's KV cache.
+* `calculator`: one forward pass; `fused`: its two learned maps; `records`: what is kept of each token, in its cache.
 * `client`: what a client sees: `/igc/steps` and `/igc/metrics`.
 
 Nothing but this file is imported before `register` or `endpoint` is called: vLLM goes on without a plugin that cannot

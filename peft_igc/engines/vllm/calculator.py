@@ -13,17 +13,23 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 from vllm.forward_context import get_forward_context
 
 from ...mappings.decisions import Decision
-from ..texts import Known, Step, Text
-from .records import RecordLayer, Seen
+from ..texts import Asked, Gather, Known, Step, Text
+from .fused import Compression, Update
+from .records import RecordLayer, Seen, first, to_device
 
 
 REMEMBERED = 1000  # steps in a report
+
+Rows = tuple[int, int, int]
 
 
 class Calculator:
@@ -48,11 +54,11 @@ class Calculator:
         self._ends = 1 if drafts is None else 1 + (drafts.num_speculative_tokens or 0)  # any of these may be rejected
         self._most_texts = 4 * self._ends * vllm_config.scheduler_config.max_num_seqs
         self._texts: OrderedDict[int, Text] = OrderedDict()
-        self._ids: torch.Tensor | None = None
+        self._ids: Tensor | None = None
         self._seen: Seen | None = None
-        self._taken: list[torch.Tensor] = []
-        self._rows: dict[int, int] = {}  # of `_table`, by token
-        self._table: torch.Tensor | None = None
+        self._both: Any = None  # [N, 2, H] of `Compression`, or None
+        self._taken: list[Tensor] = []
+        self._update: Any = None
         self._steps: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
@@ -65,19 +71,28 @@ class Calculator:
     # ------------------------------------------------------------------------------------------ called by the model
     def begin(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Hook before the forward pass of the causal LM, outside of what is compiled."""
-        if self._table is None:
-            self._embed_tokens()
+        if self._update is None:  # the embeddings are those of all ranks, so they are taken in a pass
+            tokens = self.known.style.table.written_with
+            device = self.reader.compression.weight.device
+            embedded = self._model[0].embed_input_ids(torch.tensor(tokens, device=device)).detach()
+            self._compression, self._update = Compression(self.reader), Update(self.writer, tokens, embedded)
         self._ids = kwargs.get("input_ids", args[0] if args else None)
-        self._seen, self._taken = None, []
+        self._seen, self._both, self._taken = None, None, []
         if not self._is_deferred:
             self._see()
 
-    def take(self, hidden: torch.Tensor, residual: torch.Tensor | None) -> None:
+    def take(self, hidden: Tensor, residual: Tensor | None) -> None:
         """Keeps the input [N, H] of the first decoder layer, or the output of one that is read before the layer that
         is written; a copy, because layers change it in place."""
-        self._taken.append(hidden.clone() if residual is None else hidden + residual)
+        if self._both is None:
+            shape, dtype = (len(hidden), 2, hidden.shape[1]), self.reader.compression.weight.dtype
+            self._both = hidden.new_empty(shape, dtype=dtype)
+            self._states, embedded = self._both.unbind(1)
+            embedded.copy_(hidden)
+        else:
+            self._taken.append(hidden.clone() if residual is None else hidden + residual)
 
-    def act(self, hidden: torch.Tensor, residual: torch.Tensor | None) -> None:
+    def act(self, hidden: Tensor, residual: Tensor | None) -> None:
         """Stores the compressed tokens, decides the steps of the pass, and adds the update to `hidden` in place.
 
         Args:
@@ -91,12 +106,11 @@ class Calculator:
         if seen is None:
             return
         new = seen.starts[-1]
-        hidden, residual = hidden[:new], None if residual is None else residual[:new]
-        if self.known.reads:
-            self._store(seen, hidden if residual is None else hidden + residual)
+        hidden, residual = first(hidden, new), None if residual is None else first(residual, new)
+        h = self._store(seen, hidden, residual) if self.known.reads else None
         found = self._continuations(seen)
         if found:
-            self._write(hidden, residual, found)
+            self._write(hidden, residual, found, h)
         self._seconds += time.perf_counter() - begun
 
     def _see(self) -> None:
@@ -109,51 +123,52 @@ class Calculator:
             raise ValueError("The engine passes embeddings without token ids, which the calculator does not know.")
         self._seen = self._records.see(metadata, self._ids)
 
-    def _store(self, seen: Seen, h: torch.Tensor) -> None:
-        """Compresses the tokens of the pass; h [N, H] is the output of the layer."""
-        embedded, *read = (one[: len(h)] for one in self._taken)
-        read += [h] if self._reads_own else []
-        states = read[0] if self.reader.mix is None else self.reader.mix(read)
-        features = self.reader.compress(states, embedded)
-        self._records.features[seen.block, seen.offset] = features.to(self._records.dtype)
+    def _store(self, seen: Seen, hidden: Tensor, residual: Tensor | None) -> Tensor | None:
+        """Compresses the tokens of the pass; the output [N, H] of the layer, if that alone is read."""
+        new, mix = len(hidden), self.reader.mix
+        both, states, taken = first(self._both, new), first(self._states, new), [first(x, new) for x in self._taken]
+        if mix is not None:
+            own = [hidden if residual is None else hidden + residual] if self._reads_own else []
+            states.copy_(mix([*taken, *own]))
+        elif self._reads_own:
+            torch.add(hidden, 0 if residual is None else residual, out=states)
+        else:
+            states.copy_(taken[0])
+        features = self._compression(both).to(self._records.dtype)
+        self._records.features.index_put_((seen.block, seen.offset), features)
+        return states if mix is None and self._reads_own else None
 
     # ------------------------------------------------------------------------------------------ the host's half
-    def _continuations(self, seen: Seen) -> list[tuple[int, int, int]]:
-        """Index, next token and `Spelled` of every token of the pass that is written."""
+    def _continuations(self, seen: Seen) -> list[Rows]:
+        """Where the pass is written, and with which rows of `Update`."""
         ids, before, serials = seen.on_host()
-        starts = seen.starts
-        texts, asked = self._texts_before(seen, before, serials)
-        for one, text in texts.items():
-            texts[one], steps = self.known.extended(text, ids[starts[one] : starts[one + 1]])
-            asked += [(one, step) for step in steps]
-        gather = functools.partial(self._records.compressed, seen.table)
-        decisions = self.known.decide(texts, asked, gather, seen.table.device)
-        for (one, step), decision in zip(asked, decisions, strict=True):
+        tokens = {one: ids[start:end] for one, (start, end) in enumerate(pairwise(seen.starts)) if end > start}
+        texts, again = self._texts_before(seen, tokens, before, serials)
+        gather = Gather(seen.table.device, functools.partial(self._records.compressed, seen.table))
+        told, decided = self.known.told(texts, tokens, gather, again)
+        for (one, step), decision in decided:
             if step.anchor >= before[one]:  # else it was decided in an earlier pass, too
                 self._note(step, decision)
-        written = []
+        found = []
         for one, text in texts.items():
-            text, found = self.known.continued(text, before[one])
-            for at, more in enumerate(found, starts[one]):
-                if more is not None:
-                    written.append((at, more.token, int(more.state)))
-            for at in range(max(starts[one], starts[one + 1] - self._ends), starts[one + 1]):
+            start, end = seen.starts[one : one + 2]
+            found += [(at, *self._update.rows(*to)) for at, to in enumerate(told[one], start) if to is not None]
+            for at in range(max(start, end - self._ends), end):
                 self._texts[seen.serial + at] = text
         while len(self._texts) > self._most_texts:
             self._texts.popitem(last=False)
-        return written
+        return found
 
     def _texts_before(
-        self, seen: Seen, before: list[int], serials: list[int]
-    ) -> tuple[dict[int, Text], list[tuple[int, Step]]]:
+        self, seen: Seen, requests: Iterable[int], before: list[int], serials: list[int]
+    ) -> tuple[dict[int, Text], list[Asked]]:
         """The texts before this pass by request, and the steps in them that have to be decided again."""
         texts: dict[int, Text] = {}
-        for one, length in enumerate(before):
-            if seen.starts[one + 1] > seen.starts[one]:
-                known = self._texts.get(serials[one]) if length else None
-                texts[one] = Text([]) if known is None else known.cropped(length)
+        for one in requests:
+            known = self._texts.get(serials[one]) if before[one] else None
+            texts[one] = Text([]) if known is None else known.cropped(before[one])
         unknown = [one for one, text in texts.items() if text.length < before[one]]
-        again: list[tuple[int, Step]] = []
+        again: list[Asked] = []
         if unknown:
             lengths = [before[one] for one in unknown]
             for one, ids in zip(unknown, self._records.ids(seen.table, unknown, lengths), strict=True):
@@ -177,18 +192,11 @@ class Calculator:
         )
 
     # ------------------------------------------------------------------------------------------ writing
-    def _write(self, hidden: torch.Tensor, residual: torch.Tensor | None, found: list[tuple[int, int, int]]) -> None:
-        """Adds the update to the rows of `hidden` [N, H] that are found."""
-        assert self._table is not None
-        told = [[at, self._rows[token], state] for at, token, state in found]
-        index, row, state = torch.tensor(told).T.to(hidden.device, non_blocking=True)
-        h = hidden[index] if residual is None else hidden[index] + residual[index]
-        update, _ = self.writer(h, self._table[row], state)
-        hidden.index_add_(0, index, update.to(hidden.dtype))
-
-    def _embed_tokens(self) -> None:
-        """The embeddings of the tokens that results are written with, of all ranks: taken once, in the first pass."""
-        tokens = self.known.style.table.written_with
-        device = next(self.reader.parameters()).device
-        self._table = self._model[0].embed_input_ids(torch.tensor(tokens, device=device)).detach()
-        self._rows = {token: row for row, token in enumerate(tokens)} | {-1: 0}
+    def _write(self, hidden: Tensor, residual: Tensor | None, found: list[Rows], h: Tensor | None) -> None:
+        """Adds the update to the rows of `hidden` [N, H] that are found; h [N, H] is the sum, if that is known."""
+        index, up, gate = to_device([*zip(*found, strict=True)], hidden.device)
+        if h is not None:
+            h = h[index]
+        else:
+            h = hidden[index] if residual is None else hidden[index] + residual[index]
+        hidden.index_add_(0, index, self._update(h, up, gate).to(hidden.dtype))

@@ -11,15 +11,19 @@ Shapes: N tokens of a pass, R requests, d features of a token. Try it: `make tes
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder
 from vllm.v1.kv_cache_interface import HiddenStateCacheSpec
 
 
 WORDS = 16  # bytes of the two integers
+NUMBERED = 1 << 16  # records whose serial numbers are made at once
 ALIGNED = 16  # a record is a multiple of this many bytes
 
 
@@ -55,22 +59,25 @@ class Seen(NamedTuple):
     """The tokens of a pass, after their records are written."""
 
     starts: list[int]  # the first token of each request, and the end of the last one
-    table: torch.Tensor  # [R, blocks], the blocks of each request
+    table: Tensor  # [R, blocks], the blocks of each request
     # `block`, `offset`: [N] int64, where the records are
-    block: torch.Tensor
-    offset: torch.Tensor
+    block: Tensor
+    offset: Tensor
     serial: int  # the serial number of the first of them
-    # [N + 2 R] int64, on the way to the host: ids, tokens of each text before this pass, and the serial number of the
-    # last of these
-    facts: torch.Tensor
+    # [3 R + N] int32, on the way to the host: the serial number of the last token of each text before this pass, in
+    # two parts; ids; and the number of tokens of each text
+    facts: Tensor
     arrived: Any  # the event after which `facts` are there; None on the CPU
 
     def on_host(self) -> tuple[list[int], list[int], list[int]]:
-        """`facts`, in their three parts."""
+        """Ids, the number of tokens of each text before this pass, and the serial number of the last of these."""
         if self.arrived is not None:
             self.arrived.synchronize()
-        facts, new, requests = self.facts.tolist(), self.starts[-1], len(self.starts) - 1
-        return facts[:new], facts[new : new + requests], facts[new + requests :]
+        facts, requests = self.facts.tolist(), len(self.starts) - 1
+        lengths = zip(facts[-requests:], pairwise(self.starts), strict=True)
+        before = [length + start - end for length, (start, end) in lengths]
+        known = zip(facts[: 2 * requests : 2], facts[1 : 2 * requests : 2], strict=True)
+        return facts[2 * requests : -requests], before, [low % 2**32 + (high << 32) for low, high in known]
 
 
 class RecordLayer(AttentionLayerBase):
@@ -92,7 +99,9 @@ class RecordLayer(AttentionLayerBase):
         self.kv_cache = torch.empty(0)
         self.calculator: Any = None
         # Other engines write records too, which a connector may bring here.
-        self._next = random.SystemRandom().getrandbits(30) << 32
+        self._next = self._until = random.SystemRandom().getrandbits(30) << 32
+        self._numbers = self._rows = self._behind = torch.empty(0)
+        self._starts: list[int] = []
 
     # ---------------------------------------------------------------------------------------- vLLM's contract
     def get_attn_backend(self) -> type[AttentionBackend]:
@@ -107,48 +116,72 @@ class RecordLayer(AttentionLayerBase):
             block_size=size, num_kv_heads=1, head_size=self.size, dtype=torch.uint8, max_tp_shards=1
         )
 
-    def bind_kv_cache(self, kv_cache: torch.Tensor) -> None:
+    def bind_kv_cache(self, kv_cache: Tensor) -> None:
         """Takes the memory [blocks, 1, block size, record] uint8 that vLLM has allocated."""
         self.kv_cache, rows = kv_cache, kv_cache[:, 0]
         self.block_size = rows.shape[1]
         self.words = rows[..., :WORDS].view(torch.int64)  # [blocks, block size, 2]
+        self.serials = self.words[..., 1]
         self.features = rows[..., WORDS : WORDS + 2 * self.dim].view(self.dtype)  # [blocks, block size, d]
 
     # ---------------------------------------------------------------------------------------- a pass
-    def see(self, metadata: Any, ids: torch.Tensor) -> Seen | None:
+    def see(self, metadata: Any, ids: Tensor) -> Seen | None:
         """Writes the records of the tokens `ids` [at least N] of a pass, and sends to the host what it has to know."""
-        requests, table = metadata.num_reqs, metadata.block_table_tensor
-        starts = metadata.query_start_loc_cpu[: requests + 1].tolist()
+        requests, table, size = metadata.num_reqs, metadata.block_table_tensor, self.block_size
+        starts = metadata.query_start_loc_cpu.tolist()[: requests + 1]
         new = starts[-1]
         if not new or not self.kv_cache.numel():
             return None
-        ids = ids[:new].long()
-        filled = metadata.slot_mapping[:new].clamp(min=0)  # -1 for padding: block 0 belongs to no text
-        block, offset = filled // self.block_size, filled % self.block_size
-        serial, self._next = self._next, self._next + new
-        numbers = torch.arange(serial, serial + new, device=ids.device)
-        self.words[block, offset] = torch.stack([ids, numbers], 1)
-        before = metadata.seq_lens[:requests] - metadata.query_start_loc[: requests + 1].diff()  # [R]
-        last = before - 1  # -1, of a text that begins, gives the record of another place, which is not looked at
-        pages = table[torch.arange(requests, device=ids.device), last // self.block_size]
-        known = self.words[pages, last % self.block_size, 1]
-        facts, arrived = _to_host(torch.cat([ids, before, known]))
+        ids, slots, lengths = first(ids, new), first(metadata.slot_mapping, new), first(metadata.seq_lens, requests)
+        # Rounded towards zero, so that padding, -1, is in block 0, which belongs to no text.
+        block, offset = slots.div(size, rounding_mode="trunc"), slots.fmod(size)
+        serial, words = self._numbered(new, ids.device)
+        words[:, 0].copy_(ids)
+        self.words.index_put_((block, offset), words)
+        if starts != self._starts:  # those of one pass after the other are mostly the same
+            counts = [end - start + 1 for start, end in pairwise(starts)]
+            self._starts, (self._rows, self._behind) = starts, to_device([range(requests), counts], ids.device)
+        # The last token before the pass; -1, of a text that begins, gives a record that is not looked at.
+        last = lengths - self._behind  # [R] int64
+        page = table[self._rows, last.div(size, rounding_mode="trunc")]
+        known = self.serials[page, last.fmod(size)]
+        facts, arrived = to_host(torch.cat([known.view(torch.int32), ids, lengths]))
         return Seen(starts, table, block, offset, serial, facts, arrived)
 
-    def ids(self, table: torch.Tensor, rows: list[int], lengths: list[int]) -> list[list[int]]:
+    def _numbered(self, count: int, device: Any) -> tuple[int, Tensor]:
+        """A serial number, and [count, 2] int64 that end in it and those after it, which are made for many passes."""
+        if self._next + count > self._until:
+            self._until = self._next + max(count, NUMBERED)
+            self._numbers = torch.arange(self._next, self._until, device=device)[:, None].repeat(1, 2)
+        serial, self._next = self._next, self._next + count
+        start = serial - self._until + len(self._numbers)
+        return serial, self._numbers[start : start + count]
+
+    def ids(self, table: Tensor, rows: list[int], lengths: list[int]) -> list[list[int]]:
         """Ids of the first tokens of some requests; a synchronization."""
         place = torch.arange(max(lengths), device=table.device)
         pages = table[torch.tensor(rows, device=table.device)][:, place // self.block_size].long()
         found = self.words[pages, place % self.block_size, 0].tolist()
         return [ids[:length] for ids, length in zip(found, lengths, strict=True)]
 
-    def compressed(self, table: torch.Tensor, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def compressed(self, table: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
         """The compressed tokens [n, W, d] at positions [n, W] of requests [n, 1]."""
         return self.features[table[rows, positions // self.block_size].long(), positions % self.block_size]
 
 
-def _to_host(facts: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """A copy on the host, and the event after which it is complete."""
+def first(x: Tensor, count: int) -> Tensor:
+    """The first rows of a tensor that may be padded."""
+    return x if len(x) == count else x[:count]
+
+
+def to_device(rows: list[Sequence[int]], device: Any) -> Tensor:
+    """Integers on the device; from pinned memory, as a copy from other memory may wait for all that runs there."""
+    return torch.tensor(rows, pin_memory=device.type != "cpu").to(device, non_blocking=True)
+
+
+def to_host(facts: Tensor) -> tuple[Tensor, Any]:
+    """A copy on the host, and the event after which it is complete. Until then nobody else gets its memory, nor that
+    of `to_device`: torch counts the copies of pinned memory."""
     if facts.device.type == "cpu":
         return facts, None
     host = torch.empty(facts.shape, dtype=facts.dtype, pin_memory=True)
