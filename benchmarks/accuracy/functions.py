@@ -3,8 +3,8 @@
 In: an adapter with functions among its operations (`recipes/many_operands.yaml`), and texts with slots whose answers
 are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained, held-out ones whose
 failures were looked at, and unseen ones that were chosen before. Of the texts every third of each kind was held out;
-an answer is right if it is the author's. `confidence` is fitted on rows like those that were trained. With `--rows`
-the training rows are written.
+an answer is right if it is the author's. Texts and lists of one more author, whom no training saw, are measured as
+they are. `confidence` is fitted on rows like those that were trained. With `--rows` the training rows are written.
 
     python -m benchmarks.accuracy.functions --rows build/functions.jsonl
     python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
@@ -12,11 +12,14 @@ the training rows are written.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,14 +29,17 @@ import yaml
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.calibrate import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.files import write_rows
-from peft_igc.data.functions import answer_rows, function_rows, list_rows
+from peft_igc.data.files import read_rows, write_rows
+from peft_igc.data.functions import answer_rows, function_rows, list_rows, row_of, satisfying
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
+from peft_igc.numbers.calculator import NO_ARITHMETIC
+from peft_igc.text.values import written
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "many_operands.yaml"
 TEXTS = Path(__file__).parents[2] / "peft_igc" / "data" / "wording" / "by_hand" / "beyond.jsonl"
+OTHERS = Path(__file__).parents[1] / "data"  # `functions.jsonl`, with slots, and `lists.jsonl`
 THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999)
 MOST_WRONG = 0.001
 AT_ONE = TEMPERATURES.index(1.0)
@@ -43,9 +49,10 @@ Row = dict[str, Any]
 def training_rows(texts: Path) -> list[Row]:
     """The rows that `recipes/many_operands.yaml` trains."""
     operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 4500), (list_rows(1, sizes=(8, 36)), 700), (function_rows(0), 3000))
+    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 36)), 1600), (function_rows(0), 9000))
     streams += ((answer_rows(texts, False, 0, operations), 2800),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
+    rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)
     return rows
 
@@ -59,14 +66,42 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
         "lists, unseen layouts": (list_rows(400, "unseen_layouts"),),
         "phrasings of the functions": (function_rows(200),),
         "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
+        "texts by another author": (other_texts(OTHERS / "functions.jsonl"),),
+        "lists by another author": (other_lists(OTHERS / "lists.jsonl"),),
     }
     return {name: [row for one in many for row in islice(one, count)] for name, many in streams.items()}
+
+
+def other_texts(path: Path, seed: int = 500) -> Iterator[Row]:
+    """An endless stream of texts whose slots have numbers for which the author's answer ends, with this answer."""
+    rng, lines = random.Random(seed), read_rows(path)
+    for line in itertools.chain.from_iterable(itertools.repeat(lines)):
+        answer = line["answer"]
+        operation = ("sqrt", "cbrt")["3" in answer] if line["kind"] == "root" else NO_ARITHMETIC
+        for _ in range(1000):
+            numbers = satisfying(set(line["constraints"]), operation, rng)
+            known = {name: int(number) for name, number in numbers.items()}
+            value = eval(answer or "0", {"math": math} | known)  # noqa: S307 - a text of the repository
+            if value < 1e15 and math.isclose(value * 10_000, round(value * 10_000), rel_tol=1e-13):
+                break
+        text = re.sub(r"\{([abcd])\}", lambda match: numbers[match[1]], line["text"])  # noqa: B023 - called at once
+        due = written(Fraction(round(value * 10_000), 10_000)) if answer else None
+        yield row_of(text, NO_ARITHMETIC) | {"kind": line["kind"], "due": due}
+
+
+def other_lists(path: Path) -> list[Row]:
+    """Lists, each with the author's answer or None."""
+    rows = []
+    for line in read_rows(path):
+        due = line["answer"] and written(Fraction(line["answer"].replace(",", "")))
+        rows.append(row_of(line["text"], NO_ARITHMETIC) | {"kind": line["function"], "due": due})
+    return rows
 
 
 def due_of(row: Row) -> str | None:
     """The number that a row asks for, None if it asks for none."""
     result: str | None = row["igc_result"]
-    return result if row["completion"][0]["content"] == result else None
+    return row["due"] if "due" in row else result if row["completion"][0]["content"] == result else None
 
 
 def is_right(row: Row, result: str | None) -> bool:

@@ -24,13 +24,14 @@ from .arithmetic import Row, conversation
 from .columns import canonical, columns_of, label
 from .files import read_rows
 from .wording.drawing import surround
-from .wording.phrases import casual
+from .wording.phrases import casual, choose, words
 
 
 _SLOTS = "abcd"
 _LIMITS = Limits(operations=("+", "-", "*", "/"))
 _EXACT = 0.9  # share of the rows whose result ends, if they can be drawn so
 _TRIES = 100
+_POOLS = ("objects", "cities", "people", "common", "common")  # of `words.txt`, for the names of a list
 
 
 @functools.cache
@@ -52,10 +53,19 @@ def _laid(layout: Mapping[str, str], names: Sequence[str], numbers: Sequence[str
     made = []
     for at, (name, number) in enumerate(zip(names, numbers, strict=True), 1):
         time = f"{rng.randint(0, 23)}:{rng.randint(10, 59)}"
-        drawn = {"q": rng.randint(1, 99), "id": rng.randint(100, 99999), "time": time, "other": rng.choice(names)}
-        made.append(layout["form"].format(name=name, n=number, i=at, pad=" " * (wide - len(name)), **drawn))
+        q, no = rng.randint(1, 99), rng.randint(100, 99999)
+        drawn: dict[str, Any] = {"q": q, "id": no, "year": 1950 + no % 80, "rival": no % (10 * q)}
+        drawn |= {"time": time, "other": rng.choice(names), "pad": " " * (wide - len(name))}
+        made.append(layout["form"].format(name=name, n=number, i=at, **drawn))
     laid = [layout.get("head", ""), joint.join(made[:-1]), layout.get("last", joint), made[-1], layout.get("tail", "")]
     return re.sub(r"\{no\}", lambda _: str(rng.randint(100, 99999)), "".join(laid))
+
+
+def _pieced(text: str, rng: random.Random) -> str:
+    """A text in which each `<sign>` is one of the list of this name."""
+    while match := re.search("<([a-z]+)>", text):
+        text = text[: match.start()] + rng.choice(_texts()["pieces"][match[1]]) + text[match.end() :]
+    return text
 
 
 def _drawn_layout(rng: random.Random) -> dict[str, str]:
@@ -63,7 +73,7 @@ def _drawn_layout(rng: random.Random) -> dict[str, str]:
     kind, parts = rng.choice(list(_texts()["parts"].items()))
     if kind == "table":
         return _drawn_table(parts, rng)
-    made = {part: rng.choice(choices) for part, choices in parts.items()}
+    made = {part: _pieced(rng.choice(choices), rng) for part, choices in parts.items()}
     if mark := made.pop("mark", ""):
         # Nothing would tell the numbers of two columns apart.
         made["form"] = made["form"] if made["form"].startswith("{n}") and "{" in mark else mark + made["form"]
@@ -73,20 +83,33 @@ def _drawn_layout(rng: random.Random) -> dict[str, str]:
 
 
 def _drawn_table(parts: Mapping[str, Any], rng: random.Random) -> dict[str, str]:
-    """A table: the column of the numbers is the last one, or has a title."""
+    """A table: the column of the numbers is the last one, or has a title, which `column` is if others are like it."""
     columns = [(rng.choice(parts["words"]), rng.choice(parts["titles"])) for _ in range(rng.randint(1, 2))]
-    left, joint, right = rng.choice(parts["edges"])
+    left, joint, right = (_pieced(part, rng) for part in rng.choice(parts["edges"]))
     others = rng.sample(parts["others"], rng.randint(0, 2) if joint != "," else 0)  # `12,34` would be one number
     columns += zip(others, rng.sample(parts["other_titles"], len(others)), strict=True)
+    title, *rivals = rng.sample(parts["number_titles"], 3)
+    asked = joint != "," and rng.random() < 0.5
+    columns += list(zip(("{rival}", "{id}")[: rng.randint(0, 2)], rivals, strict=False)) if asked else []
     rng.shuffle(columns)
-    titled = rng.random() < 0.8
+    titled = asked or rng.random() < 0.7
     place = rng.randint(0, len(columns)) if titled else len(columns)
-    columns.insert(place, ("{n}", rng.choice(parts["number_titles"])))
+    columns.insert(place, (_pieced(rng.choice(("{n}", "{n}", "<coin>{n}", "{n} <unit>")), rng), title))
     lines = [[title for _, title in columns]] * titled
     if rule := rng.choice(parts["rules"]):
         lines.append([rule] * len(columns))
-    head = "".join(f"{left}{joint.join(line)}{right}\n" for line in lines)
-    return {"head": head, "form": f"{left}{joint.join(form for form, _ in columns)}{right}"}
+    above = _pieced(rng.choice(_texts()["parts"]["lines"]["head"]), rng) if rng.random() < 0.3 else ""
+    head = above + "".join(f"{left}{joint.join(line)}{right}\n" for line in lines)
+    made = {"head": head, "form": f"{left}{joint.join(form for form, _ in columns)}{right}"}
+    return made | ({"column": title} if asked else {})
+
+
+def _asked(operator: str, column: str, rng: random.Random) -> str:
+    """A request for an operation that has a noun, of a column or of all numbers."""
+    known = _texts()["columns"]
+    request = rng.choice(known["asks"]).replace("<those>", rng.choice(known["column" if column else "these"]))
+    request = choose(request.replace("{noun}", rng.choice(known[operator])), rng).strip()
+    return request.replace("{things}", column) if column else request
 
 
 def list_rows(
@@ -107,11 +130,19 @@ def list_rows(
         operator = rng.choice([one for one in known["lists"] if one != NO_ARITHMETIC])
         operator = NO_ARITHMETIC if rng.random() < none else operator
         layout, request = rng.choice(fixed), rng.choice(known["lists"][operator])
-        if trained and rng.random() < 0.7:
+        if trained and rng.random() < 0.75:
             layout = _drawn_layout(rng)
+        column = layout.get("column", "")
+        if trained and operator in known["columns"] and (column or rng.random() < 0.4):
+            request = _asked(operator, column, rng)
+        elif column:
+            operator, request = NO_ARITHMETIC, rng.choice(known["lists"][NO_ARITHMETIC])
         count = int(sizes[0] * (sizes[1] / sizes[0] + 0.3) ** (rng.random() ** 1.5))
         numbers = _numbers(min(count, sizes[1]), operator, rng)
-        names = [rng.choice(known["names"]) for _ in numbers]
+        if trained and rng.random() < 0.1:
+            numbers = [one if rng.random() < 0.6 else f"-{one}" for one in numbers]
+        pool = words(rng.choice(_POOLS)) if trained and rng.random() < 0.5 else known["names"]
+        names = [rng.choice(pool) for _ in numbers]
         laid = _laid(layout, names, numbers, rng)
         request = request.replace("{things}", rng.choice(known["things"]))
         if trained and rng.random() < 0.25:
@@ -122,7 +153,14 @@ def list_rows(
             request = request.replace("{list}", "this")
             joint = rng.choice(("\n", "\n\n")) if "\n" in laid else rng.choice((" ", ": ", "\n"))
             text = f"{request}{joint}{laid}" if rng.random() < 0.5 else f"{laid}{joint.strip(':')}{request}"
-        yield row_of(text, operator, numbers)
+        row = row_of(text, operator, numbers)
+        if not trained or _is_readable(text, row["igc_operands"] or ()):
+            yield row
+
+
+def _is_readable(text: str, operands: Sequence[str]) -> bool:
+    """Whether no letter or mark of a text touches an operand."""
+    return {one.digits for one in integers(text, decimals=True)}.issuperset(one.lstrip("-") for one in operands)
 
 
 def _numbers(count: int, operator: str, rng: random.Random) -> list[str]:
@@ -150,16 +188,18 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
     operations = list(known) if operations is None else operations
     while True:
         name = rng.choice(operations)
-        text = rng.choice([*FUNCTIONS[name].phrasings, *known.get(name, ())]).replace("{list}", "{a}, {b} and {c}")
-        slots = sorted(set(re.findall(r"\{([abc])\}", text)))
+        own = FUNCTIONS[name].phrasings if name in FUNCTIONS else ()
+        text = rng.choice([*own, *known.get(name, ())])
+        text = (text if text in own else choose(text, rng)).replace("{list}", "{a}, {b} and {c}")
+        slots = sorted(set(re.findall(r"\{([abcd])\}", text)))
         numbers = _drawn(name, len(slots), rng)
-        if rng.random() < none:
+        if name != NO_ARITHMETIC and rng.random() < none:
             numbers[-1] = rng.choice(("x", "it", "some", "my age", "the rest"))
             yield row_of(_varied(_filled(text, numbers), rng), NO_ARITHMETIC)
             continue
-        operands = numbers
-        if not takes(name):
-            operands = [numbers[_SLOTS.index(slot)] for slot in re.findall(r"\{([abc])\}", text)]
+        operands = numbers if name != NO_ARITHMETIC else []
+        if operands and not takes(name):
+            operands = [numbers[_SLOTS.index(slot)] for slot in re.findall(r"\{([abcd])\}", text)]
         yield row_of(_varied(_filled(text, numbers), rng), name, operands)
 
 
@@ -183,7 +223,7 @@ def _drawn(name: str, count: int, rng: random.Random) -> list[str]:
             numbers = [str(rng.randint(1, 20)), str(rng.randint(2, 9))][:count]
         elif name in ("share", "decline", "mod") and Decimal(numbers[0]) < Decimal(numbers[1]):
             numbers.reverse()
-        if not exact or isinstance(label(name, numbers, _LIMITS), str):
+        if not exact or name == NO_ARITHMETIC or isinstance(label(name, numbers, _LIMITS), str):
             break
     return numbers
 
@@ -233,8 +273,7 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
                 yield row_of(text, operation, operands) | {"kind": line["kind"], "answer": line["answer"]} | numbers
                 continue
             text = _varied(text, rng)
-            known = {one.digits for one in integers(text, decimals=True)}
-            if known.issuperset(operands) and not isinstance(read(text), Value):
+            if _is_readable(text, operands) and not isinstance(read(text), Value):
                 yield row_of(text, operation, operands)
 
 
@@ -242,14 +281,14 @@ def _answered(line: Mapping[str, Any], operation: str, rng: random.Random) -> tu
     """A text with numbers that meet its constraints and, in most cases, have a result; its operands; all numbers."""
     exact = rng.random() < _EXACT
     for _ in range(10 * _TRIES):
-        numbers = _satisfying(set(line["constraints"]), operation, rng)
+        numbers = satisfying(set(line["constraints"]), operation, rng)
         operands = [numbers.get(term, term) for term in line["operands"]]
         if operation == NO_ARITHMETIC or not exact or isinstance(label(operation, operands, _LIMITS), str):
             break
     return _filled(line["text"], list(numbers.values())), operands, numbers
 
 
-def _satisfying(constraints: set[str], operation: str, rng: random.Random) -> dict[str, str]:
+def satisfying(constraints: set[str], operation: str, rng: random.Random) -> dict[str, str]:
     """Numbers for all slots."""
     low, high = (1900, 2099) if "year" in constraints else (1, 100) if "small" in constraints else (1, 0)
     drawn = [rng.randint(low, high or 10 ** rng.choice((1, 2, 2, 3, 3, 4, 5))) for _ in _SLOTS]

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,9 +33,14 @@ from .attention import batches
 
 MOST = 512  # places that a step reads; earlier ones are left out
 FAR = 3  # numbers of one line on each side of another one that are counted
+FACTS = (FAR + 1) ** 2 * 6  # what `_columns` says of a number is an integer below it
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
+_LINE = re.compile(f"[\n{CONTROL}]")
+_WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
+# What may differ between the last numbers of a list in one line: `5, 6, and 7`.
+_JOINTS = re.compile(r"\b(?:and|or|then|plus|und|oder|et|ou|y|e)\b|[,;&]")
 
 
 class Run(NamedTuple):
@@ -51,7 +58,7 @@ class Places(NamedTuple):
     at: list[int]  # the token of each place, of a number its first one
     sentence: list[int]  # the index of its sentence, from 0
     numbers: dict[int, Run]  # the runs that begin at a place, by place
-    columns: dict[int, int]  # of the numbers, by place, what `_columns` finds
+    columns: dict[int, tuple[int, int]]  # of the numbers, by place, what `_columns` finds
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
@@ -102,24 +109,65 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     sentence = _sentences(table, window, runs, since - begin)
     first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
-    column = _columns(runs, spelled)
+    column = _columns([run for run in runs if run.first >= since - begin], spelled)
     columns = {place: column[at[place]] for place in numbers}
     return Places([one + begin for one in at], [sentence[one] for one in at], numbers, columns)
 
 
-def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, int]:
-    """How many numbers are before and after each number in its line, up to `FAR`, as one integer; by first token."""
+def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
+    """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
+
+    The numbers of a column are those around which lines look alike, or that equal signs join in one line. Known are
+    how many numbers are before and after each one in its line, up to `FAR`; whether its column has one number, fewer
+    than the longest one, or is that; and whether it counts up, as the numbers of lines do.
+    """
     text, ends = spelled
-    lines, line, at = [], 0, 0
+    gaps, joints, index, counts, end = [], [], [], [0], 0
     for run in runs:
-        line, at = line + text.count("\n", at, ends[run.first]), ends[run.first]
-        lines.append(line)
+        *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
+        counts += [0] * bool(broken)
+        gaps.append(_shape(gap))
+        joints.append(_shape(_JOINTS.sub("", gap)) if counts[-1] else "no joint")
+        index.append(counts[-1])
+        counts[-1] += 1
+        end = ends[run.last]
+    counts = [count for count in counts for _ in range(count)]
+    known: dict[tuple[int, str, bool], int] = {}
+    columns: list[int] = []
+    for at, (run, gap) in enumerate(zip(runs, gaps, strict=True)):
+        before = columns[-1] if index[at] else -1 - min(counts[at], FAR)
+        is_named = text[ends[run.last] : ends[run.last] + LEAD].lstrip(" \t")[:1].isalpha()
+        columns.append(known.setdefault((before, gap, is_named), len(known)))
+    sizes, often = Counter(columns), Counter(joints)
+    alone = [sizes[one] == 1 for one in columns]
+    for at in range(1, len(runs)):
+        if index[at] and alone[at - 1] and alone[at] and often[joints[at]] > 1:
+            columns[at] = columns[at - 1]
+    numbers: dict[int, list[str | None]] = {}
+    for column, run in zip(columns, runs, strict=True):
+        numbers.setdefault(column, []).append(run.digits)
+    sizes = Counter(columns)
+    longest = max(sizes.values(), default=1)
+    # The only column may be a list such as 5, 6 and 7, whose sum is asked.
+    more = list(sizes.values()).count(longest) > 1
+    rising = {column for column, said in numbers.items() if more and len(said) > 2 and _counts_up(said)}
     found = {}
-    for _, there in itertools.groupby(zip(lines, runs, strict=True), lambda one: one[0]):
-        firsts = [run.first for _, run in there]
-        for index, first in enumerate(firsts):
-            found[first] = min(index, FAR) * (FAR + 1) + min(len(firsts) - 1 - index, FAR)
+    for at, (run, column) in enumerate(zip(runs, columns, strict=True)):
+        fact = min(index[at], FAR) * (FAR + 1) + min(counts[at] - 1 - index[at], FAR)
+        size = (sizes[column] > 1) + (1 < sizes[column] == longest)
+        found[run.first] = (fact * 3 + size) * 2 + (column in rising), column
     return found
+
+
+def _shape(gap: str) -> str:
+    """The signs before a number, without names, signs that fill up a line, and those of negative numbers and money."""
+    return _AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£")
+
+
+def _counts_up(numbers: Sequence[str | None]) -> bool:
+    """Whether each number is one more than the one before."""
+    known = [int(one) for one in numbers if one is not None and len(one) < 9 and one.isdigit()]
+    return len(known) == len(numbers) and all(b == a + 1 for a, b in itertools.pairwise(known))
 
 
 def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
@@ -234,7 +282,8 @@ class PlaceTensors(NamedTuple):
     sentence: Tensor  # [n, W] int64, the index of its sentence
     values: Tensor  # [n, W] int64, the row of `numbers` that a number has; the last one if there is none
     kinds: Tensor  # [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand
-    columns: Tensor  # [n, W] int64, of the numbers, as in `Places`
+    facts: Tensor  # [n, W] int64, what the layout says of the numbers, as in `Places`
+    columns: Tensor  # [n, W] int64, of the numbers, from 1; 0 of other places
     # [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD
     numbers: Tensor
 
@@ -258,19 +307,20 @@ def place_tensors(
         chosen = [steps[one] for one in group]
         fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        positions, sentence, values, kinds, columns = fields.unbind(-1)
-        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, columns, numbers))
+        positions, sentence, values, kinds, facts, columns = fields.unbind(-1)
+        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, facts, columns, numbers))
     return made
 
 
 def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
-    """Position, sentence, value, kind and column of `width` places, of which unused ones are in front; `none` is no
-    value."""
+    """Position, sentence, value, kind, facts and column of `width` places, of which unused ones are in front; `none`
+    is no value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
-    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0)] * (width - len(places.at))
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         value = none if run is None or run.digits is None else known.get(run.digits, none)
-        lines.append((at, sentence, value, kind, places.columns.get(place, 0)))
+        fact, column = places.columns.get(place, (0, -1))
+        lines.append((at, sentence, value, kind, fact, column + 1))
     return lines

@@ -20,7 +20,7 @@ from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from .attention import Block, LayerMix, float_logits, one_batch, rms
-from .places import FAR, PlaceTensors, StepTexts, place_tensors
+from .places import FACTS, PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 
@@ -66,7 +66,8 @@ class TokenInputMapping(nn.Module):
         self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
         self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
         # The numbers of a column are marked alike, whatever its words and separators are.
-        self.set_columns = nn.Embedding((FAR + 1) ** 2, dim) if 0 in self._takes else None
+        self.set_columns = nn.Embedding(FACTS, dim) if 0 in self._takes else None
+        self.set_means = nn.Parameter(torch.zeros(dim)) if 0 in self._takes else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
@@ -136,21 +137,19 @@ class TokenInputMapping(nn.Module):
         x = x.to(self.compression.weight.dtype)
         x = torch.where((places.kinds == 1)[..., None], self.number.to(x.dtype), x)  # Eq. 2
         if self.set_columns is not None:
-            x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.columns).to(x.dtype), x)
+            x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.facts).to(x.dtype), x)
         x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
-        scores, operator, marks, chosen, signs = self._read(x, there[:, None], places.is_number, places.sentence)
+        scores, operator, marks, chosen, signs = self._read(x, there[:, None], places)
         found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
         return Pointing(scores, operator, marks, *found)
 
-    def _read(
-        self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
-    ) -> tuple[torch.Tensor, ...]:
+    def _read(self, x: torch.Tensor, visible: torch.Tensor, places: PlaceTensors) -> tuple[torch.Tensor, ...]:
         """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
 
-        `visible` [N, 1, W] bool are the places that are not empty, `number` [N, W] bool those with a number that may
-        be an operand, `sentence` [N, W] int64 their sentences. Returns `scores`, `operator`,
-        `marks`, `places` and `signs` of a `Pointing`.
+        `visible` [N, 1, W] bool are the places that are not empty. Returns `scores`, `operator`, `marks`, `places` and
+        `signs` of a `Pointing`.
         """
+        number, sentence = places.is_number, places.sentence
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))
         memory, slots = self._attend(x, visible, self.slots[:2])
@@ -166,13 +165,15 @@ class TokenInputMapping(nn.Module):
         far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W] in -2..2, 0 between the two
         marked = F.one_hot(chosen, x.shape[1]).to(x.dtype)  # [N, 2, W]
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
+        if self.set_means is not None:
+            x = x + self.set_means.to(x.dtype) * _column_means(x, places)
         x = self._encode(x, visible, slice(first, None))
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
             marks = no_operands(scores, 0)
         else:
             memory, slots = self._attend(x, visible, torch.cat([self.slots[2:], self.set_slot[None]]))
-            marks = self._marks(memory, slots[:, 1], number)
+            marks = self._marks(memory + _column_means(memory, places), slots[:, 1], number)
         return scores, float_logits(self.operator_head, slots[:, 0]), marks, chosen, signs  # Eq. 7
 
     def _marks(self, memory: torch.Tensor, slot: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
@@ -202,6 +203,13 @@ class TokenInputMapping(nn.Module):
         memory = self.memory_norm(x)  # Eq. 3
         query = self.anchor_query(memory[:, -1])[:, None] + slots
         return memory, self.slot_norm(self.reader(query, memory, visible))  # Eq. 4
+
+
+def _column_means(x: torch.Tensor, places: PlaceTensors) -> torch.Tensor:
+    """[n, W, d]: the mean of x [n, W, d] over the numbers of the column of each place, 0 for one without a number."""
+    alike = (places.columns[:, :, None] == places.columns[:, None]) & places.is_number[:, None]  # [n, W, W]
+    shares = (alike & places.is_number[:, :, None]).to(x.dtype)
+    return (shares / shares.sum(-1, keepdim=True).clamp(min=1)) @ x
 
 
 class TokenOutputMapping(nn.Module):

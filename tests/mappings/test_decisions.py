@@ -153,19 +153,49 @@ def test_an_adapter_of_the_four_operations_has_no_weights_for_marks(many):
     assert [name for name, _ in reader.named_parameters() if "set_" in name]
 
 
-def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line(many):
+def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which_are_in_its_column(many):
     texts = texts_of(many, "no | price\n1 | 40 | 7\n2 | 50\nall?")
     (places,) = texts.places
-    found = {run.digits: divmod(places.columns[at], 4) for at, run in places.numbers.items()}
+    found = {run.digits: divmod(places.columns[at][0] // 6, 4) for at, run in places.numbers.items()}
     assert found == {"1": (0, 2), "40": (1, 1), "7": (2, 0), "2": (0, 1), "50": (1, 0)}
     model, _, config = many
     reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
     torch.nn.init.normal_(reader.set_columns.weight)
     (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, device="cpu")
     kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
+    other = (fields, fields._replace(facts=fields.facts * 0), fields._replace(columns=fields.columns * 0))
     with torch.no_grad():
-        first, second = (reader._point(kept, one) for one in (fields, fields._replace(columns=fields.columns * 0)))
-    assert not torch.equal(first.marks, second.marks)
+        first, *others = (reader._point(kept, one).marks for one in other)
+    assert not [one for one in others if torch.equal(first, one)]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("Room no. 77\napples 5\nred pears 6\nbread 7\nsum?", [["77"], ["5", "6", "7"]]),
+        ("no | what | price\n1 | tea | 40\n2 | rum | 50", [["1", "2"], ["40", "50"]]),
+        ("a .... 5\nbcd .. -6\nof 8 days", [["5", "6"], ["8"]]),
+        ("Add 5, 6, 7 and 8 to 10.", [["5", "6", "7", "8"], ["10"]]),
+        ("In 2020: 5 pears, 6 old plums and 7 nuts.", [["2020"], ["5", "6", "7"]]),
+        ("pears 5\nold plums 6\n7 is nice, and 8 of them", [["5", "6"], ["7"], ["8"]]),
+        ("tea: 5\n  no. 3\nrum: 7\n  no. 4", [["5", "7"], ["3", "4"]]),
+    ],
+)
+def test_numbers_after_like_beginnings_of_lines_are_a_column_and_so_are_those_between_equal_signs(many, text, columns):
+    (places,) = texts_of(many, text).places
+    found = {}
+    for at, run in places.numbers.items():
+        found.setdefault(places.columns[at][1], []).append(run.digits)
+    assert list(found.values()) == columns
+
+
+def test_the_reading_knows_a_column_that_counts_up_beside_another_one_and_how_long_a_column_is(many):
+    def facts(text):
+        (places,) = texts_of(many, text).places
+        return [divmod(places.columns[at][0] % 6, 2) for at in places.numbers]
+
+    assert facts("4\n1. a 8\n2. b 9\n3. c 5\n") == [(0, 0), *[(2, 1), (2, 0)] * 3]
+    assert facts("1. a\n2. b\n3. c\n\nx: 7\ny: 7\n") == [*[(2, 0)] * 3, (1, 0), (1, 0)]
 
 
 def test_refused_texts_are_not_answered_by_the_network_after_an_equals_sign_and_few_are_as_requests(shipped):
