@@ -271,17 +271,6 @@ def _same(runs: list[dict[str, Any]]) -> str:
     return f"{same:,} of {texts:,} ({sum(len(run['ties']) for run in runs)} ties)"
 
 
-def overhead() -> str:
-    """What passes take longer than the base's."""
-    rows = []
-    for cell in (cell for told in load("overhead")["shapes"].values() for cell in told["cells"]):
-        parts = [by_method for part, by_method in cell["parts"].items() if not part.endswith("CPU")]
-        for method in [one for one in parts[0] if one != "base"]:
-            costs = [signed(by_method[method]["overhead"]) for by_method in parts]
-            rows.append([cell["text"], method.replace("_", " "), *costs])
-    return lines(["text", "", "prefill", "decode", "first token"], rows)
-
-
 def soak() -> str:
     """Wrong answers and memory."""
     columns: Columns = {
@@ -345,7 +334,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
     "vllm_answers": vllm_answers,
-    "overhead": overhead,
     "first_token": first_token,
     "host_reading": host_reading,
     "engine_op": engine_op,
