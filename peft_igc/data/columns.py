@@ -11,6 +11,7 @@ Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -230,7 +231,7 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
         WrongType: Neither a string nor an integer.
         ValueError: A string that is no integer.
     """
-    is_integer = isinstance(text, int) and not isinstance(text, bool)
+    is_integer = isinstance(text, Integral) and not isinstance(text, bool)
     if not isinstance(text, str) and not is_integer:
         raise WrongType(
             f"{where}: `{column}` holds {text!r} of type `{type(text).__name__}`. Write numbers as strings "
@@ -246,6 +247,13 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
         )
     digits = text.lstrip("-0") or "0"
     return "-" * (text[0] == "-" and digits != "0") + digits
+
+
+def spelled(value: Any, column: str, where: str) -> Any:
+    """An entry of an operand column with integers as strings; raises `WrongType` for other values than strings."""
+    if isinstance(value, (list, tuple)):
+        return [spelled(one, column, where) for one in value]
+    return value if value is None or isinstance(value, str) else canonical(value, column, where)
 
 
 def _size(number: str) -> int:

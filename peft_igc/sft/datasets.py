@@ -18,7 +18,7 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, canonical, has_number
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, spelled
 from ..data.dataset import supervised_rows, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
@@ -120,7 +120,10 @@ def load_corpora(
         ):
             if value is not None:
                 raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
-    parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
+    if script.dataset_name:
+        parts, test = _named(script, training.eval_strategy != "no", arguments.has_igc)
+    else:
+        parts, test = _mixed(mixture, arguments.has_igc), None
     held, wanted = None, arguments.igc_held_out if arguments.has_igc else 0
     if count := arguments.igc_generated_rows:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
@@ -159,6 +162,8 @@ def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]
         _check_columns(name, part, training.dataset_text_field, parsed.igc.has_igc)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
+    if not parsed.igc.has_igc:  # operand columns are not used, and need not go together
+        parts = {name: part.remove_columns(_operand_columns(part)) for name, part in parts.items()}
     train = join(parts)
     if mixture.test_split_size is not None:  # also instead of a test split that the dataset has
         split = train.train_test_split(test_size=mixture.test_split_size, seed=training.seed)
@@ -173,9 +178,9 @@ def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]
     return train, test
 
 
-def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
+def _named(script: Any, with_test: bool, with_operands: bool) -> tuple[dict[str, Any], Any]:
     """The dataset of `dataset_name`, and its test split if one is needed and there."""
-    found = _load(script.dataset_name, name=script.dataset_config, streaming=script.dataset_streaming)
+    found = _load(script.dataset_name, with_operands, name=script.dataset_config, streaming=script.dataset_streaming)
     if script.dataset_train_split not in found:
         raise ValueError(
             f"`{script.dataset_name}` has no split `{script.dataset_train_split}`; there are {', '.join(found)}. "
@@ -185,12 +190,12 @@ def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
     return {script.dataset_name: found[script.dataset_train_split]}, test
 
 
-def _mixed(mixture: Any) -> dict[str, Any]:
+def _mixed(mixture: Any, with_operands: bool) -> dict[str, Any]:
     """The datasets of `datasets` by name, each cut to its fraction. TRL's `get_dataset` would not make them alike."""
     parts: dict[str, Any] = {}
     for entry in mixture.datasets:
         options = {name: getattr(entry, name) for name in ("name", "data_dir", "data_files", "split")}
-        part = _load(entry.path, streaming=mixture.streaming, **options)
+        part = _load(entry.path, with_operands, streaming=mixture.streaming, **options)
         name = entry.path if entry.path not in parts else f"{entry.path} ({len(parts) + 1})"
         row_names = {ROW_COLUMN} & set(part.column_names or ())
         parts[name] = part if entry.columns is None else part.select_columns([*entry.columns, *row_names])
@@ -207,9 +212,10 @@ def _mixed(mixture: Any) -> dict[str, Any]:
     return {name: part.select(range(round(shares[name] * total))) for name, part in parts.items()}
 
 
-def _load(path: str, **options: Any) -> Any:
-    """One dataset. A path that does not exist is refused before `datasets` looks for it on the hub."""
-    from datasets import load_dataset
+def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
+    """One dataset, `with_operands` in the form of `with_named_rows`. A path that does not exist is refused before
+    `datasets` looks for it on the hub."""
+    from datasets import load_dataset, load_dataset_builder
     from datasets.exceptions import DatasetsError
 
     here, source = Path(path).expanduser(), path
@@ -233,56 +239,70 @@ def _load(path: str, **options: Any) -> Any:
     except (ValueError, DatasetsError) as error:
         because = error.__cause__ or error
         raise ValueError(f"The dataset `{path}` cannot be loaded: {because}") from error
+    if not with_operands:
+        return found
+    files: Mapping[str, Any] = {}
+    if here.exists():
+        without = {name: value for name, value in options.items() if name not in ("split", "streaming")}
+        files = load_dataset_builder(source, **without).config.data_files
     if isinstance(found, dict):  # of splits
-        return {split: with_named_rows(part, path) for split, part in found.items()}
-    return with_named_rows(found, path)
+        return {split: with_named_rows(part, path, files.get(split, ())) for split, part in found.items()}
+    return with_named_rows(found, path, files.get(str(options.get("split")), ()))  # none of a slice as `train[:9]`
 
 
-def with_named_rows(part: Any, path: str) -> Any:
+def with_named_rows(part: Any, path: str, files: Sequence[str] = ()) -> Any:
     """A dataset with the column `igc_row`, by which errors name a row that was shuffled, split off or held out since,
-    and with integers as strings. A stream, or one without operand columns, stays as it is.
+    and with integers as strings. A stream has no names; a dataset without operand columns stays as it is.
 
-    `datasets` (5.2) gives each column one type: floats if it has integers and a float, or one beyond 64 bits. So the
-    values are read from the JSONL file, if `path`, which the user named, is one or a folder with it.
+    `datasets` (5.2) gives each column one type: floats if it has integers and a float, or one beyond 64 bits. Such
+    values are read again if `files`, from which the dataset was loaded, are one JSONL file.
 
     Raises:
         ValueError: A number is not exact; the message names the line.
     """
-    if not hasattr(part, "__len__") or not set(ALL_COLUMNS) & set(part.column_names):
+    numbers = [name for name in COLUMNS[1:] if name in (part.features or ())]
+    for name in numbers:
+        if _kind(part.features[name]).startswith(("int", "uint")):
+            part = part.cast_column(name, _strings(part.features[name]))
+    if not hasattr(part, "__len__") or not _operand_columns(part):
         return part
-    file, lines = _file_of(part, Path(path).expanduser())
+    file, lines = _lines_of(part, files)
     rows = [f"`{file}`, line {number}" for number, _ in lines] or [f"`{path}`, row {i}" for i in range(len(part))]
-    for name in set(COLUMNS[1:]) & set(part.column_names):
-        loaded = part[name][:]
-        values = [json.loads(line).get(name) for _, line in lines] or loaded
-        texts = [_text(value, name, row) for value, row in zip(values, rows, strict=True)]
-        if texts != loaded:
+    for name in numbers:
+        if _kind(part.features[name]).startswith(("float", "Json")):
+            values = [json.loads(line).get(name) for _, line in lines] or part[name]
+            texts = [spelled(value, name, row) for value, row in zip(values, rows, strict=True)]
             with contextlib.suppress(TypeError, ValueError):  # of Arrow: other types, which are refused later
                 part = part.remove_columns(name).add_column(name, texts)
     return part.add_column(ROW_COLUMN, rows)
 
 
-def _file_of(part: Any, path: Path) -> tuple[Path | None, list[tuple[int, bytes]]]:
-    """The JSONL file that has the rows of a dataset, and its lines with their numbers; (None, []) if it is not known.
-
-    Of a folder with several files it is the one with as many lines as there are rows.
-    """
-    files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    found = []
-    for file in (file for file in files if file.suffix in _OF_LINES and file.is_file()):
-        numbered = enumerate(file.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
-        lines = [(number, line) for number, line in numbered if line.strip()]
-        if len(lines) == len(part) and all(line.lstrip().startswith(b"{") for _, line in lines):
-            found.append((file, lines))
-    return found[0] if len(found) == 1 else (None, [])
+def _operand_columns(part: Any) -> list[str]:
+    return [name for name in ALL_COLUMNS if name in (part.column_names or ())]
 
 
-def _text(value: Any, name: str, row: str) -> Any:
-    """An entry of a column with integers as strings; floats are refused."""
-    if isinstance(value, list):
-        return [_text(one, name, row) for one in value]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return canonical(value, name, row) if is_number else value
+def _lines_of(part: Any, files: Sequence[str]) -> tuple[Path | None, list[tuple[int, bytes]]]:
+    """The JSONL file of a dataset, and its lines with their numbers; (None, []) if it has several or none."""
+    if len(files) != 1 or (file := Path(files[0])).suffix not in _OF_LINES:
+        return None, []
+    numbered = enumerate(file.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+    lines = [(number, line) for number, line in numbered if line.strip()]
+    is_whole = len(lines) == len(part) and all(line.lstrip().startswith(b"{") for _, line in lines)
+    return (file, lines) if is_whole else (None, [])
+
+
+def _kind(feature: Any) -> str:
+    """The type of the values of a column, lists aside."""
+    while (inner := getattr(feature, "feature", None)) is not None:
+        feature = inner
+    return str(getattr(feature, "dtype", None) or type(feature).__name__)
+
+
+def _strings(feature: Any) -> Any:
+    """The feature with strings as values."""
+    from datasets import List, Value
+
+    return List(_strings(feature.feature)) if hasattr(feature, "feature") else Value("string")
 
 
 def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -> None:
@@ -362,13 +382,13 @@ def _as_lists(part: Any) -> Any:
     """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
     from datasets import List, Value
 
-    present = [name for name in ALL_COLUMNS if name in part.column_names]
-    if not present:
+    if not (present := _operand_columns(part)):
         return part
     features = part.features.copy()
-    features.update({name: List(Value("string")) for name in present})
-    if COLUMNS[1] in present:
-        features[COLUMNS[1]] = List(List(Value("string")))
+    for name in present:
+        # A column without a value has no type. Floats of a stream remain, and are refused when it is joined.
+        empty = List(Value("string")) if name == COLUMNS[1] else Value("string")
+        features[name] = List(empty if _kind(features[name]) == "null" else features[name])
 
     def wrap(row: dict[str, Any]) -> dict[str, Any]:
         known = any(row[name] is not None for name in present)

@@ -11,6 +11,7 @@ from trl.scripts.utils import DatasetConfig
 from peft_igc import cli
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.sft import datasets
+from peft_igc.sft.arguments import IGCArguments
 from peft_igc.text.values import Limits
 from tests.sft.test_datasets import load
 from tests.sft.test_sft import SMALL, arguments
@@ -49,6 +50,28 @@ def test_rows_whose_lines_are_not_known_are_counted(tmp_path):
     assert named(str(path))[-1] == f"`{path}`, row 1"
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "wanted", "row"),
+    [
+        ("d", {"split": "train[:3]"}, [0, 1, 2], "d`, row 0"),  # as many rows as the test set
+        ("d/test.jsonl", {"split": "train[1:]+train[:1]"}, [5, 6, 4], "d/test.jsonl`, row 0"),
+        ("outer", {"split": "train", "data_dir": "sub"}, [1, 2, 3], "outer/sub/train.jsonl`, line 1"),
+        ("parts", {"split": "train"}, [0, 1, 2], "parts`, row 0"),
+    ],
+)
+def test_rows_keep_their_own_operands_whatever_files_have_as_many_lines(tmp_path, name, options, wanted, row):
+    all_rows = [row | {"prompt": f"{n}: {row['prompt']}"} for n, row in enumerate(rows(8))]
+    files = {"d/train": (0, 4), "d/test": (4, 7), "outer/other": (4, 7), "outer/sub/train": (1, 4)}
+    files |= {"parts/train-1": (0, 1), "parts/train-2": (1, 3), "parts/test": (4, 7)}
+    for file, (first, last) in files.items():
+        path = tmp_path / f"{file}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file_of(path.parent, all_rows[first:last], path.name)
+    found = datasets._load(str(tmp_path / name), **options)
+    assert found.remove_columns(ROW_COLUMN).to_list() == [all_rows[n] for n in wanted]
+    assert found[0][ROW_COLUMN] == f"`{tmp_path}/{row}"
+
+
 # ------------------------------------------------------------------------------------------ numbers
 BIG = 10**30
 
@@ -61,6 +84,29 @@ def test_integers_are_as_good_as_strings_in_a_file(tmp_path, operands):
     strings = file_of(tmp_path, rows(1), "s.jsonl")
     both = load(mixture=DatasetMixtureConfig([DatasetConfig(strings), DatasetConfig(str(tmp_path / "rows.jsonl"))]))[0]
     assert [check_columns(row, Limits()) for row in both][1:] == [check_columns(row, Limits()) for row in found]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_streams_of_integers_join_those_of_strings_and_streams_of_floats_do_not(tmp_path, several):
+    one = rows(1)[0]
+    integers = one | {"igc_operands": [58, 36], "igc_result": 94}
+    strings = one | {name: [one[name]] for name in COLUMNS} if several else one
+    files = {"integers": [integers], "strings": [strings], "floats": [integers, one | {"igc_operands": [58.5, 36]}]}
+    parts = {
+        name: datasets._load(file_of(tmp_path, given, f"{name}.jsonl"), split="train", streaming=True)
+        for name, given in files.items()
+    }
+    first = next(iter(datasets.join({name: parts[name] for name in ("integers", "strings")})))
+    assert first["igc_operands"] == ([["58", "36"]] if several else ["58", "36"])
+    with pytest.raises(ValueError, match="hold one column in different types"):
+        datasets.join({name: parts[name] for name in ("floats", "strings")})
+
+
+def test_a_baseline_takes_operands_that_it_does_not_use_in_any_type(tmp_path):
+    floats = file_of(tmp_path, [row | {"igc_operands": [58.0, 36.5]} for row in rows(2)], "floats.jsonl")
+    entries = [DatasetConfig(floats), DatasetConfig(file_of(tmp_path, rows(3)))]
+    found = load(mixture=DatasetMixtureConfig(entries), igc=IGCArguments(igc_adapter="lora"))[0]
+    assert found["prompt"][:] == [row["prompt"] for row in (*rows(2), *rows(3))]
 
 
 # ------------------------------------------------------------------------------------------ errors in a run
