@@ -147,17 +147,19 @@ class ArithmeticRows:
         rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
         while repeats < _REPEATS:
             row = self._row(rng)
-            if self.avoid and self.avoid in repr(row["prompt"]):
-                continue
-            if self.distinct:
-                key = hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()
-                repeats = repeats + 1 if key in seen else 0
+            prompt = row["prompt"]
+            texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
+            is_left_out = self.avoid != "" and any(self.avoid in text for text in texts)
+            if self.distinct and not is_left_out:
+                key = hashlib.blake2b(repr(prompt).encode(), digest_size=8).digest()
+                is_left_out = key in seen
                 seen.add(key)
-            if not repeats:
+            repeats = repeats + 1 if is_left_out else 0
+            if not is_left_out:
                 yield row
         raise ValueError(
-            f"No distinct row is left after {len(seen):,}: the last {_REPEATS:,} were repeats. Take fewer, or raise "
-            "`max_digits`."
+            f"No row is left after {len(seen):,}: the last {_REPEATS:,} were repeats or contained `avoid`. Take fewer, "
+            "raise `max_digits`, or avoid a longer text."
         )
 
     def take(self, n: int) -> list[Row]:

@@ -9,7 +9,7 @@ Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from numbers import Integral
 from typing import Any
@@ -254,6 +254,16 @@ def spelled(value: Any, column: str, where: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [spelled(one, column, where) for one in value]
     return value if value is None or isinstance(value, str) else canonical(value, column, where)
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Refuses columns that look like operand columns and are none: nobody would read them."""
+    for name in sorted(set(names) - {*ALL_COLUMNS, ROW_COLUMN}):
+        if name.lower().startswith("igc"):
+            raise ValueError(
+                f"{where} has the column `{name}`, which is not read. Operand columns are "
+                f"`{'`, `'.join(ALL_COLUMNS)}`: rename the column."
+            )
 
 
 def _size(number: str) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..numbers.calculator import NO_ARITHMETIC
-from .columns import COLUMNS, EXPRESSION_COLUMN, REFUSALS
+from .columns import COLUMNS, EXPRESSION_COLUMN, REFUSALS, check_names, spelled
 from .exact_values import EXPRESSION
 
 
@@ -31,7 +31,8 @@ def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
         rows: Conversational, plain or tokenized rows, supervised or not, with one anchor or with lists for several.
 
     Raises:
-        ValueError: No rows, or rows of different formats; the message names the row.
+        ValueError: No rows, a column that looks like an operand column and is none, or, with the name of the row, a
+            number that is not exact or another format than that of other rows.
     """
     from datasets import Dataset
 
@@ -41,16 +42,12 @@ def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
     _agree(rows, _TEXTS, "messages or strings")
     _agree(rows, (COLUMNS[0], EXPRESSION_COLUMN), "lists with one entry per anchor or single entries")
     columns = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
+    check_names(columns, "The dataset")
     made = {name: [row.get(name) for row in rows] for name in columns}
     # By default `datasets` takes the columns from the first row, and integers of up to 64 bits.
-    return Dataset.from_dict(made | {name: [_spelled(row.get(name)) for row in rows] for name in COLUMNS})
-
-
-def _spelled(value: Any) -> Any:
-    """An entry of an operand column with integers as strings."""
-    if isinstance(value, list | tuple):
-        return [_spelled(one) for one in value]
-    return str(value) if type(value) is int else value
+    for name in COLUMNS:
+        made[name] = [spelled(row.get(name), name, f"row {index}") for index, row in enumerate(rows)]
+    return Dataset.from_dict(made)
 
 
 def _agree(rows: list[Mapping[str, Any]], columns: Iterable[str], formats: str) -> None:
@@ -120,7 +117,7 @@ def _labels(*entries: Any) -> list[str]:
     for operator, result, expression in itertools.zip_longest(*columns):
         label = EXPRESSION if operator is None and expression is not None else operator
         if label is not None:
-            labels.append(str(result if result in REFUSALS else label))
+            labels.append(result if isinstance(result, str) and result in REFUSALS else str(label))
     return labels
 
 

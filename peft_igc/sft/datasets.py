@@ -18,7 +18,7 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number, spelled
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, check_names, has_number, spelled
 from ..data.dataset import supervised_rows, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
@@ -309,12 +309,7 @@ def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -
     """Refuses a dataset without a row, without a column that the trainer could take a text from, or, `with_operands`,
     with a column that looks like an operand column and is none: nobody would read it."""
     columns = set(part.column_names or ())
-    for column in sorted(columns - {*ALL_COLUMNS, ROW_COLUMN}) if with_operands else ():
-        if column.lower().startswith("igc"):
-            raise ValueError(
-                f"The dataset `{name}` has the column `{column}`, which is not read. Operand columns are "
-                f"`{'`, `'.join(ALL_COLUMNS)}`: rename the column."
-            )
+    check_names(columns if with_operands else (), f"The dataset `{name}`")
     if hasattr(part, "__len__") and not len(part):
         raise ValueError(f"The dataset `{name}` has no rows.")
     if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:

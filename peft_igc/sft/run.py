@@ -123,7 +123,8 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
     turns = [] if config is None else config.anchors.get("turns", [])
-    avoid = tokenizer.decode(turns[0]) if turns else ""  # an answer's header of plain text may be within a question
+    # An answer's header of plain text may be within a question, and the template may add the white space around it.
+    avoid = tokenizer.decode(turns[0]).strip() if turns else ""
     train, test, held = load_corpora(parsed, conversational, excluded, avoid)
     if config is None:
         return train, test, None, None

@@ -28,7 +28,7 @@ from trl import SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.utils import global_then_local_main_first
 
-from ..data.columns import ALL_COLUMNS
+from ..data.columns import ALL_COLUMNS, check_names
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.call import Fields
 from ..tuner.config import IGCConfig
@@ -154,6 +154,8 @@ class IGCTrainer(SFTTrainer):
         prepare = super()._prepare_dataset
         respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
         has_operands = any(name in names for name in ALL_COLUMNS)
+        if self._igc_config is not None:
+            check_names({*names} - {STEPS}, f"The {dataset_name} dataset")
         # A dataset that another trainer has prepared has its labels already, and may be cut.
         if self._igc_config is None or STEPS in names or not (has_operands or respell):
             return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)

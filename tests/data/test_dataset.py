@@ -1,5 +1,6 @@
 """Promises of `dataset`: rows are kept exactly, and what a dataset does not teach is named."""
 
+import numpy as np
 import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
@@ -41,8 +42,21 @@ def test_rows_of_different_formats_are_refused():
 
 
 def test_integers_of_any_size_become_strings_and_columns_of_your_own_are_kept():
-    (made,) = to_dataset([{**row("+", [10**30, 1]), "weight": 1.0}])
-    assert (made["igc_operands"], made["weight"]) == ([str(10**30), "1"], 1.0)
+    (made,) = to_dataset([{**row("+", [10**30, np.int64(1)], np.int64(2)), "weight": 1.0}])
+    assert (made["igc_operands"], made["igc_result"], made["weight"]) == ([str(10**30), "1"], "2", 1.0)
+
+
+@pytest.mark.parametrize("value", [3.0, 3.5, True])
+def test_numbers_that_are_not_exact_are_refused_by_row(value):
+    with pytest.raises(ValueError, match=f"row 1: `igc_operands` holds {value} of type `{type(value).__name__}`"):
+        to_dataset([row("+", [4, 3]), row("+", [4, value])])
+    with pytest.raises(ValueError, match=f"row 1: `igc_result` holds {value}"):
+        to_dataset([row("+", [4, 3]), row("+", [4, 3], value)])
+
+
+def test_a_column_that_looks_like_an_operand_column_and_is_none_is_refused():
+    with pytest.raises(ValueError, match="The dataset has the column `igc_operand`, which is not read. Operand col"):
+        to_dataset([row(), {"text": "a", "igc_operand": ["3", "4"]}])
 
 
 # ---- labels counted ----
@@ -58,6 +72,7 @@ def test_rows_are_counted_by_label_and_what_they_do_not_teach_is_warned_of():
         "No row asks for `/`",
         'No row has the operator "none": the calculator does not learn when to be silent',
     ]
+    assert summed(row(["+"], [["1", "2"]], [["3"]]), operations="+")[0] == "Labels of 1 rows: + 1; 0 rows not supervised."
     assert summed(row(), operations="+")[1] == [
         "No row has an operator: the reading learns nothing. Add operands, or generated rows."
     ]
