@@ -151,6 +151,17 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     assert list(wanted.limits.operations) == config.operations
 
 
+def test_data_generated_do_not_have_an_answers_header_without_the_white_space_around_it(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(sft, "load_corpora", lambda *all_given: given.extend(all_given) or ([],) * 3)
+    monkeypatch.setattr(sft, "check_annotated", lambda *_: None)
+    monkeypatch.setattr(sft, "describe", lambda *_: None)
+    tokenizer = SimpleNamespace(chat_template="", decode=lambda ids: "\nAnswer:\n")
+    parsed = sft.parse(arguments("tiny", tmp_path, igc_generated_rows=2))
+    sft._data(SimpleNamespace(anchors={"turns": [[5]]}), None, tokenizer, parsed)
+    assert given[-1] == "Answer:"
+
+
 def test_data_that_cannot_be_had_are_named(tmp_path):
     folder = write(tmp_path / "d", rows(2))
     named = ScriptArguments(dataset_name=folder)

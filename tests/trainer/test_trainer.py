@@ -242,6 +242,14 @@ def test_a_plain_trainer_adds_the_mean_reading_loss(tmp_path):
     assert plain.train().training_loss > without.item()
 
 
+@pytest.mark.parametrize("which", ["train", "eval"])
+def test_a_column_that_looks_like_an_operand_column_and_is_none_is_refused(tmp_path, which):
+    good = to_dataset(rows(4))
+    sets = {"train": good, "eval": good, which: good.rename_column("igc_operands", "igc_operand")}
+    with pytest.raises(ValueError, match=f"The {which} dataset has the column `igc_operand`, which is not read"):
+        trainer(tmp_path, sets["train"], eval_dataset=sets["eval"])
+
+
 # ------------------------------------------------------------------------------------------ models and files
 def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
