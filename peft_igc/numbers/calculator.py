@@ -220,6 +220,8 @@ def _divide(a: _Operand, b: _Operand, division: Division) -> _Outcome:
         increment = (has_remainder & (sign == 1)).to(torch.int64).unsqueeze(-1)  # [..., 1]
         limbs, _ = _carry(limbs + _widen(increment, limbs.shape[-1]), 10**_ADDITION_LIMB)
         quotient = _from_limbs(limbs, _ADDITION_LIMB)
+    if division not in ("exact", "floor", "trunc"):
+        raise ValueError(f'`division={division!r}` is unknown. Choose "exact", "floor" or "trunc".')
     return _Outcome(quotient, sign, torch.where(zero_divisor, int(Status.UNDEFINED), status))
 
 

@@ -7,7 +7,7 @@
   batches of rows of similar length; `progress`: lines with losses and the time left.
 * `optimizer`: Muon for matrices, AdamW for the rest; `precision`: whether bf16 is faster.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
-* `record`: the record in a card; `checks`: what is refused.
+* `record`: learning curves, and the record in a card; `checks`: what is refused.
 
 Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
 their dependencies. Start with `trainer`.

@@ -8,7 +8,7 @@ Try it: `pytest tests/trainer/test_trainer.py -k "card or curves"`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,44 @@ from ..tuner.saving.model_card import RECORD, write_card
 logger = logging.getLogger(__name__)
 
 CURVES = "learning_curves.png"
-_DRAWN = {"loss (nats)": ("igc/loss_read", "_loss"), "part right": ("igc/read_accuracy", "exact_match")}
+_LOSSES = "loss (nats)"
+_DRAWN = {_LOSSES: ("igc/loss_read", "_loss"), "part right": ("igc/read_accuracy", "exact_match")}
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
 
 
 def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Plots the logged losses, and the parts that are right, against the step. A plot that cannot be written is a
-    warning, because it must not end a training of days."""
+    """Plots the logged losses, and the parts that are right, against the step. Whatever prevents it is a warning,
+    because a plot must not end a training of days."""
+    panels: dict[str, dict[str, list[tuple[int, float]]]] = {panel: {} for panel in _DRAWN}
+    for entry in history:
+        for name, value in entry.items():
+            for panel, ends in _DRAWN.items():
+                if f"_{name}".endswith(ends) and name != "train_loss" and isinstance(value, int | float):
+                    panels[panel].setdefault(name, []).append((entry.get("step", 0), value))
+    if not any(panels.values()):
+        return
+    try:
+        _draw(panels, path)
+    except Exception as error:
+        logger.warning(f"The learning curves could not be written to `{path}`: {error}.")
+
+
+def _draw(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float]]]], path: Path) -> None:
+    """Plots named curves in panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    entries = list(history)
     figure = Figure(figsize=(8, 7), layout="constrained")
     FigureCanvasAgg(figure)  # renders without a display, and without pyplot's global state
-    for axes, (panel, ends) in zip(figure.subplots(2), _DRAWN.items(), strict=True):
-        names = {name for entry in entries for name in entry if f"_{name}".endswith(ends) and name != "train_loss"}
-        for name in sorted(names):
-            points = [(entry["step"], entry[name]) for entry in entries if name in entry]
+    for axes, (panel, curves) in zip(figure.subplots(len(panels)), panels.items(), strict=True):
+        for name, points in sorted(curves.items()):
             axes.plot(*zip(*points, strict=True), "o--" if name.startswith("eval") else "-", markersize=3, label=name)
-        axes.set(xlabel="step", ylabel=panel, yscale="linear" if panel == "part right" else "log")
-        if names:
+        is_log = panel == _LOSSES and all(value > 0 for points in curves.values() for _, value in points)
+        axes.set(xlabel="step", ylabel=panel, yscale="log" if is_log else "linear")
+        if curves:
             axes.legend()
-    try:
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        logger.warning(f"The learning curves could not be written to `{path}`: {error}.")
+    figure.savefig(path, dpi=120)
 
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:

@@ -64,7 +64,8 @@ class IGCTrainer(SFTTrainer):
     - `exact_match`, `exact_match_skipped`, `exact_match_cut`: with `igc_exact_match`, at every evaluation.
 
     Checkpoints contain all trained weights, including those of a LoRA or the base, for resuming and for the best
-    model. `save_model` saves adapters only; if the base is trained too, save it separately.
+    model. `save_model` saves adapters only; if the base is trained too, save it separately. At the end of the training
+    the logged values are plotted into `learning_curves.png` in `output_dir`.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):

@@ -196,7 +196,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         call.ran = active[0]
         self.bring_back(active[0])
         h = output[0] if isinstance(output, tuple) else output
-        if next(self.igc_input_mapping[active[0]].parameters()).device.type == "meta" != h.device.type:
+        mappings = (self.igc_input_mapping[active[0]], self.igc_output_mapping[active[0]])
+        if "meta" in {next(one.parameters()).device.type for one in mappings} - {h.device.type}:
             raise ValueError(
                 f"The weights of the adapter `{active[0]}` are on the meta device, as nothing was loaded into them. "
                 "Load them with `load_adapter`, or attach the adapter without `low_cpu_mem_usage=True`."

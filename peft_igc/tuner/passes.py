@@ -112,7 +112,7 @@ def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: l
     """The state with the tokens `ids` [B, T] and their features, which a decoded token on a dynamic cache gets later:
     most are read by no step, and 16 are compressed in the time of one."""
     later = not (state.features is None or state.is_static or ids.shape[1] > 1 or torch.is_grad_enabled())
-    if later and len(state.pending) < TOGETHER:
+    if later and state.waiting < TOGETHER:
         return state.awaiting(ids, inputs)
     return state.settled(functools.partial(compressed, adapter)).appended(ids, compressed(adapter, inputs))
 
@@ -156,8 +156,9 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
         )
         state = empty()
     # The cache may hold tokens from before the adapter was active, or from while it was off.
-    if before > state.length:
-        state = state.settled(functools.partial(compressed, adapter)).passed_by(before - state.length)
+    if before > state.length or torch.is_grad_enabled():
+        with torch.no_grad():  # as earlier passes were: gradients do not depend on how their tokens came
+            state = state.settled(functools.partial(compressed, adapter)).passed_by(before - state.length)
     if torch.is_grad_enabled():
         # Autograd cannot save the inference tensors that an earlier pass in inference mode has stored.
         state = state.with_rows(lambda x: x.clone() if x.is_inference() else x)

@@ -197,3 +197,8 @@ def test_on_a_gpu_it_is_exact_and_never_synchronises(division):
         result = calculate(*on_device, result_digits=80, division=division)
     for one, two in zip(result, expected, strict=True):
         assert torch.equal(one.cpu(), two)
+
+
+def test_an_unknown_treatment_of_a_remainder_is_refused():
+    with pytest.raises(ValueError, match='`division=\'round\'` is unknown. Choose "exact", "floor" or "trunc"'):
+        ask([(7, 2)], [3], 3, 3, division="round")

@@ -5,6 +5,7 @@ which step of a row is supervised in `test_collator.py`.
 """
 
 import dataclasses
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -299,6 +300,13 @@ def test_curves_show_each_logged_value_and_cannot_end_a_training(tmp_path, monke
     assert (tmp_path / "curves.png").stat().st_size > 1000
     draw_curves(history, tmp_path / "no folder" / "curves.png")
     assert "The learning curves could not be written to" in caplog.text
+    draw_curves([{"loss": 1.0}, {"x_loss": {"a": 1}, "step": 1}, {"step": 2, "loss": 0.0}], tmp_path / "odd.png")
+    assert (tmp_path / "odd.png").exists()
+    draw_curves([{"step": 1, "train_loss": 1.0}], tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    draw_curves(history, tmp_path / "curves.png")
+    assert "matplotlib.figure" in caplog.text
 
 
 def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):

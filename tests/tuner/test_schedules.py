@@ -84,9 +84,11 @@ def seen_by(model, name):
     layers = igc_layers(model) if name is None else []
     for layer in layers:  # PEFT's `disable_adapter` (0.21.2) looks at all parameters, which takes longer than the pass
         layer.enable_adapters(False)
-    yield
-    for layer in layers:
-        layer.enable_adapters(True)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
 
 
 def alone(model, ids, by):

@@ -213,7 +213,7 @@ def test_what_is_not_kept_changes_no_token(interface):
         assert torch.equal(model.generate(ids, **given, **options), wanted)
 
 
-@pytest.mark.parametrize("change", ["none", "reordered", "forked", "cropped", "cropped into the prompt"])
+@pytest.mark.parametrize("change", ["none", "reordered", "beams", "forked", "cropped", "cropped into the prompt"])
 def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_pass(interface, change):
     model = adapted("llama", interface=interface, read_from=[0, 1], anchors={"inline": [[7]]})
     ids = torch.randint(10, 60, (2, TOGETHER + 16), generator=torch.Generator().manual_seed(0))
@@ -222,7 +222,7 @@ def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_p
         model(input_ids=ids[:, :5], past_key_values=cache)
         at = 5
         while at < ids.shape[1]:
-            if at == 14 and change == "reordered":
+            if change == "beams" or (at == 14 and change == "reordered"):
                 cache.reorder_cache(torch.tensor([1, 0]))
                 ids = ids[[1, 0]]
             if at == 14 and change == "forked":
@@ -233,7 +233,7 @@ def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_p
                 at = 10 if change == "cropped" else 4
                 cache.crop(at - 14)
             model(input_ids=ids[:, at : at + 1], past_key_values=cache)
-            waiting.append(len(state_of(cache).pending))
+            waiting.append(state_of(cache).waiting)
             at += 1
         whole = DynamicCache(config=model.config)
         model(input_ids=ids, past_key_values=whole)
@@ -243,6 +243,23 @@ def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_p
     close(state_of(cache).features.float(), state_of(whole).features.float())
     by_token, at_once = (one for one in seen if isinstance(one, Step))
     close(by_token.reading.operator, at_once.reading.operator)
+
+
+def test_gradients_do_not_depend_on_how_tokens_without_them_came():
+    model = adapted("llama", interface="tokens", anchors={"inline": [[7]]}).train()
+    ids = torch.randint(10, 60, (2, 12), generator=torch.Generator().manual_seed(0))
+    ids[:, -1], found = 7, []
+    for count in (1, 6):
+        cache = DynamicCache(config=model.config)
+        with torch.no_grad():
+            for part in (ids[:, :5], *ids[:, 5:11].split(count, 1)):
+                model(input_ids=part, past_key_values=cache)
+        with watching() as seen:
+            model(input_ids=ids[:, 11:], past_key_values=cache)
+        weight = igc_layers(model)[0].igc_input_mapping["default"].compression.weight
+        (step,) = (one for one in seen if isinstance(one, Step))
+        found.append(torch.autograd.grad(step.reading.operator[..., 0].sum(), weight)[0])
+    close(*found)
 
 
 def test_a_cache_layer_that_cannot_be_followed_is_refused():

@@ -76,8 +76,8 @@ class TextState:
         ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
             reads them. [B, C] on a static cache, of which the text has the first L.
         features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
-        pending: what the last tokens, which `features` lacks, are compressed from: for each call a tensor [B, t, H]
-            per output that is read. They are compressed together, before a step reads them.
+        pending: what the last tokens, which `features` lacks, are compressed from: pieces of t tokens with a tensor
+            [B, t, H] per output that is read. They are compressed together, before a step reads them.
         length: L.
         is_static: whether the tensors have room for a whole static cache.
         write_from: a lower bound of the positions that any step may write; None if there are none.
@@ -111,6 +111,11 @@ class TextState:
         """Bytes of memory that the tokens occupy."""
         tensors = (self.ids, self.features, *itertools.chain(*self.pending))
         return sum(x.untyped_storage().nbytes() for x in tensors if x is not None)
+
+    @property
+    def waiting(self) -> int:
+        """The number of tokens that are not compressed yet."""
+        return sum(inputs[0].shape[1] for inputs in self.pending)
 
     @property
     def may_write(self) -> bool:
@@ -243,8 +248,7 @@ class TextState:
         if excess <= 0:
             return self
         left = max(self.ids.shape[1] - excess, 0)
-        compressed = 0 if self.features is None else self.features.shape[1]
-        waiting = left - compressed
+        waiting = self.waiting - (self.ids.shape[1] - left)
         return replace(
             self,
             ids=self.ids[:, :left],
