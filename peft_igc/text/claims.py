@@ -130,8 +130,8 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _measures_differ(pieces, claim.span, number.span) or _FRACTION.search(text, first, last)
-            doubtful = doubtful or _begins_before(pieces, first)
+            doubtful = _FRACTION.search(text, first, last) is not None or _begins_before(pieces, first)
+            doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
