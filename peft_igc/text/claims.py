@@ -40,6 +40,10 @@ _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
+_CHANGING = frozenset({"operator", "minus", "link", "modifier", "function"})  # words that say what a value is
+_BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
+_REASONS = frozenset({"because", "so", "since", "then", "thus", "hence", "therefore"})  # nothing is joined over these
+_COUNTS = frozenset({"number", "%", "number_word", "strange"})
 _PLAIN_PARTS = _BLANK | {"letter"}
 _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
@@ -126,7 +130,8 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _measures_differ(pieces, claim.span, number.span) or _FRACTION.search(text, first, last)
+            doubtful = _FRACTION.search(text, first, last) is not None or _begins_before(pieces, first)
+            doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
@@ -336,6 +341,32 @@ def _may_count(value: Fraction, number: _Number) -> bool:
     half = Fraction(1, 2 * 10**number.places) if number.places else Fraction(0)
     whole = abs(ratio - round(ratio)) <= ratio * half / abs(given)
     return whole or ratio >= _LARGE or abs(value - given) < 1
+
+
+def _begins_before(pieces: Pieces, first: int) -> bool:
+    """Whether what a text calculates may begin before a character, where an expression does.
+
+    Of `3 hr. 20 min. - 10 min.` a measure is left out, of `add 5 to the 10 cats + 3 dogs` an operation, and of `twice
+    the 5 + 4` too.
+    """
+    kinds, said, ends = pieces
+    begin = bisect_right(ends, first)
+    units, left = words().units, [at for at in range(max(begin - 6, 0), begin) if kinds[at] not in _BETWEEN][-2:]
+    right = begin + 1 + (kinds[begin + 1] == "space")
+    if [kinds[at] for at in left] == ["number", "unit"] and kinds[right] in ("unit", "glue"):  # `6 in` has no unit
+        quantity, name = units[said[left[1]].casefold()]
+        other = units.get(said[right].casefold(), (quantity, ""))
+        if other[0] == quantity and other[1] != name:
+            return True
+    counts = changes = verb = False
+    after, at = "", begin - 1
+    while (kind := kinds[at]) not in _CLAUSE_ENDS and said[at].casefold() not in _REASONS:
+        verb = verb or kind in ("glue", "request")
+        if not verb and kind in ("modifier", "function", "number_word") and after in ("of", "article"):
+            return True
+        counts, changes = counts or kind in _COUNTS, changes or kind in _CHANGING
+        after, at = after if kind == "space" else kind, at - 1
+    return counts and changes
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:

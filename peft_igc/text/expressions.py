@@ -29,6 +29,7 @@ _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _LINKS = frozenset({"glue", "article", "and", "equal", "request"})  # words before a sign: `is -5`
 _NO_OPERANDS = frozenset(".,;?!'")
 _UNSEEN = frozenset({"space", "line", "edge", "control"})
+_MOST_UNIT_WORDS = 12
 _LEFT = -1
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
 
@@ -337,12 +338,12 @@ class Expression:
             kind = self.kind(at)
             if kind == "space":
                 touching = False
-            elif kind in _UNIT_WORDS and not (single and kind == "request"):
+            elif kind in _UNIT_WORDS and not (single and kind == "request") and count < _MOST_UNIT_WORDS:
                 count, touching, measure = count + (not touching), True, kind == "unit"
                 self._unit(at)
             elif kind == "per" or (kind == "and" and count and not touching):
                 self.joined = True
-                if self.kind(at - 1) != "space":
+                if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
                     return at - 1, count
                 count, touching = count + 1, False
             elif touching and kind in ("/", "-", "'"):

@@ -78,10 +78,9 @@ def before_equals(read: Expression, at: int) -> None:
             if words >= 2:
                 if chain or colon:
                     _clause(read, at - 1, chain)
-                left = read.skip(at - 1)
-                if left < at - 1 and _plain_operator(read, left):  # a word is its operand
-                    raise read.refuse(Reason.NOT_UNDERSTOOD, left)
-                return
+                return _closing(read, at - 1)
+        elif kind in ("-", "*", "/"):
+            return _bullet(read, at)
         at -= 1
 
 
@@ -136,6 +135,26 @@ def _clause(read: Expression, at: int, chain: bool) -> None:
         if kind == "rounding" or (changes and chain):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         right, at = kind, at - 1
+
+
+def _bullet(read: Expression, at: int) -> None:
+    """A sign before words is the mark of a list at the start of a line, and an operator elsewhere."""
+    while read.kind(at - 1) in ("space", "*"):
+        at -= 1
+    if read.kind(at - 1) not in _ENDS:
+        raise read.refuse(Reason.NOT_UNDERSTOOD, at - 1)
+
+
+def _closing(read: Expression, at: int) -> None:
+    """Two words excuse what is before them, but not an operator with a word as its operand."""
+    while read.kind(at) in _JOINTS:
+        at -= 1
+    if read.kind(at) == "space":
+        at = read.skip(at)
+        if read.kind(at) in ("-", "*") and not _plain_operator(read, at):
+            _bullet(read, at)
+        elif read.kind(at) in ("+", "*", "/", "^"):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
 
 
 def before_request(read: Expression, at: int) -> bool:
