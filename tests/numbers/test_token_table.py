@@ -204,15 +204,6 @@ def test_what_touches_a_number_breaks_it_or_leaves_it_whole_also_in_several_toke
     assert read(name, "5÷7 5×7 5\u22127 £85 5€") == ["5", "7", "5", "7", "5", "7", "85", "5"]
 
 
-def test_an_alphabet_that_is_not_known_is_decoded_token_by_token():
-    tokenizer = word_pieces()
-    profile = TokenizerProfile.from_tokenizer(tokenizer)
-    texts = {tokenizer.convert_ids_to_tokens(token): text for token, text in enumerate(profile.vocabulary.texts)}
-    assert (texts["##7"], texts["7"], texts["is"]) == ("7", " 7", " is")
-    assert [text for text in profile.numbers.values() if text[0] == " "] == [f" {digit}" for digit in range(10)]
-    assert profile.table.numbers[tokenizer.convert_tokens_to_ids("##7")] == "7"
-
-
 # ---------------------------------------------------------------------------------------------------- splits of runs
 FAMILIES = [
     ("falcon", "groups of 3 from the left", "single digits", "a token of its own"),

@@ -9,7 +9,7 @@ import pytest
 
 from peft_igc.text import Limits, Reason, Value, read
 from peft_igc.text.requests import answer
-from peft_igc.text.rounding import Rounding, asked_rounding
+from peft_igc.text.rounding import Rounding
 
 
 MODES = {"half_even": "ROUND_HALF_EVEN", "half_up": "ROUND_HALF_UP", "down": "ROUND_DOWN", "up": "ROUND_UP"}
@@ -57,13 +57,6 @@ def test_a_request_in_words_that_asks_for_places_is_rounded_to_them():
         assert mistaken.reason is Reason.NOT_UNDERSTOOD
 
 
-def test_two_wishes_of_one_text_are_none():
-    assert asked_rounding("to 2 decimal places, or to 3 decimal places") is None
-
-
 def test_the_words_of_a_wish_leave_the_places_of_a_text_as_they_are():
     text = "Round 10 / 3 to 2 decimal places, please"
-    rounding, plain = asked_rounding(text)
-    assert rounding == Rounding("half_up", 2, always=True)
-    assert (len(plain), plain.split()) == (len(text), ["Solve", "10", "/", "3", ",", "please"])
     assert text[slice(*read(text).span)] == "10 / 3"
