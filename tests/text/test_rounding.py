@@ -9,7 +9,7 @@ import pytest
 
 from peft_igc.text import Limits, Reason, Value, read
 from peft_igc.text.requests import answer
-from peft_igc.text.rounding import Rounding
+from peft_igc.text.rounding import Rounding, asked_rounding
 
 
 MODES = {"half_even": "ROUND_HALF_EVEN", "half_up": "ROUND_HALF_UP", "down": "ROUND_DOWN", "up": "ROUND_UP"}
@@ -55,6 +55,10 @@ def test_a_request_in_words_that_asks_for_places_is_rounded_to_them():
         assert (found.text, found.rounded) == (value, value != "2.00")
         mistaken = answer(text, "/", (first, wish), (False, False), Limits()).found
         assert mistaken.reason is Reason.NOT_UNDERSTOOD
+
+
+def test_two_wishes_of_one_text_are_none():
+    assert asked_rounding("to 2 decimal places, or to 3 decimal places") is None
 
 
 def test_the_words_of_a_wish_leave_the_places_of_a_text_as_they_are():
