@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 import yaml
-from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.common.measuring import DATA, command, facts, write
@@ -32,6 +31,7 @@ from peft_igc.sft.demo import RECIPES
 from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.base_model import TINY
+from peft_igc.tuner.hooks.wrapper import active_config
 
 
 # Of nine authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
@@ -111,20 +111,13 @@ def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
     return {name: known[name] for name in asked}
 
 
-def is_calculator(adapter: Path) -> bool:
-    """Whether an adapter's folder is one of IGC."""
-    if str(adapter) == TINY:
-        return True
-    return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
-
-
 def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, readings: bool = False) -> dict[str, Any]:
     """The reports of the sets, by name; of `readings` alone, or of whole answers where these are compared."""
     others = [name for name in sets if readings or not (name in ANSWERED or name.endswith("plain_requests"))]
-    if others and not is_calculator(adapter):
-        raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
     model = load_adapter(model, adapter).to(DEVICE)
+    if others and active_config(model) is None:
+        raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():

@@ -23,6 +23,7 @@ import torch
 from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.trainings import trained
+from benchmarks.tables import MERGED
 from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
 from peft_igc.calibration.calibrate import choose_confidence
 from peft_igc.data.wording import handwritten, wording
@@ -32,9 +33,7 @@ from peft_igc.trainer.precision import in_bf16
 
 
 MOST_WRONG = 0.003
-UNREAD = [f"{name}_plain_requests" for name in ("third", "sixth", "seventh", "eighth")]
-READ = ["plain_requests", *(f"{name}_plain_requests" for name in ("new", "fourth", "fifth"))]
-MENTIONS = ["mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"]
+READ, UNREAD, MENTIONS = MERGED.values()
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
 ONE_STEP = {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
@@ -108,11 +107,9 @@ def measured(model: Any, tokenizer: Any) -> dict[str, Any]:
 def draw(found: Mapping[str, Any], path: Path) -> None:
     """Plots right against wrong answers to texts of authors held out, a line per run, over all thresholds."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
     axis = figure.add_subplot()
     axis.set_prop_cycle(color=matplotlib.colormaps["tab20"].colors)
     for name, one in found["runs"].items():

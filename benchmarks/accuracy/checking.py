@@ -21,14 +21,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.accuracy.expressions import MARK, sites_of
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import agrees, value_of
 from peft_igc.data.files import read_rows
 from peft_igc.text import Verdict, check
 
 
-_MARK = re.compile(r"<<(.*?)>>")
-_RESULT = re.compile(r"\s*\$?\s*(-?\d[\d,]*(?:\.\d+)?|-?\.\d+)(?![\d,./]*\d)")
+_RESULT = re.compile(r"[\s$]*(-?\d[\d,]*(?:\.\d+)?|-?\.\d+)(?![\d,./]*\d)")
 _PLACES = 8  # of an answer that is compared
 
 
@@ -44,15 +44,10 @@ class Stated(NamedTuple):
 def stated_in_solutions(rows: list[dict[str, Any]]) -> Iterator[Stated]:
     """The true calculations of annotated solutions, without their annotations."""
     for row in rows:
-        text, at, places = "", 0, []
-        for match in _MARK.finditer(row["answer"]):
-            text, at = text + row["answer"][at : match.start()], match.end()
-            if re.search(r"=[ $]*\Z", text):
-                places.append((len(text), match[1]))
-        text += row["answer"][at:]
-        for start, annotation in places:
-            found = _RESULT.match(text, start)
-            expression = re.sub("[$,]", "", annotation).rpartition("=")[0]
+        text = MARK.sub("", row["answer"])
+        for site in sites_of(0, row["answer"]):
+            found = None if site.text is None else _RESULT.match(text, len(site.text))
+            expression = re.sub("[$,]", "", site.written).rpartition("=")[0]
             if found is not None and _is_true(expression, found[1]):
                 yield Stated(text, *found.span(1), re.search(r"[-+*/]", expression.strip()[1:]) is not None)
 
@@ -147,7 +142,7 @@ def main() -> None:
         rng.shuffle(listed)
         results["sources"][name] = told = measure(listed[: arguments.most], rng)
         print(name, {key: value for key, value in told.items() if key not in ("alarms", "missed")}, flush=True)
-    lines = [line for row in solutions for line in _MARK.sub("", row["answer"]).split("\n")]
+    lines = [line for row in solutions for line in MARK.sub("", row["answer"]).split("\n")]
     start = time.process_time()
     for line in lines:
         check(line)

@@ -45,7 +45,7 @@ OUTCOMES = ("right", "wrong", "refused", "rightly refused", "open")
 LIMITS = Limits(digits=40, result_digits=40, operands=8)
 PLACES = 4  # of derivations
 ROUNDED = Limits(digits=40, result_digits=40, operands=16, rounding=Rounding("half_up", PLACES))
-_MARK = re.compile(r"<<(.*?)>>")
+MARK = re.compile(r"<<(.*?)>>")
 _END = re.compile(r"=[ $€£]*\Z")
 
 
@@ -62,7 +62,7 @@ class Site(NamedTuple):
 def sites_of(row: int, solution: str) -> list[Site]:
     """All annotations of a solution."""
     found, text, at = [], "", 0
-    for match in _MARK.finditer(solution):
+    for match in MARK.finditer(solution):
         text, at = text + solution[at : match.start()], match.end()
         end = _END.search(text)
         before = None if end is None else text[: end.start() + 1]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from tqdm import trange
 
-from benchmarks.accuracy.expressions import sites_of
+from benchmarks.accuracy.expressions import MARK, sites_of
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, left_padded, padding_token
 from peft_igc.inference.evaluation import decode_answer
@@ -27,7 +27,6 @@ from peft_igc.tuner.steps import Step, Writing
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 BEFORE_ANSWER = "####"
-MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.accuracy.gsm8k_measures import MARK, SHOWN, asked
+from benchmarks.accuracy.expressions import MARK
+from benchmarks.accuracy.gsm8k_measures import SHOWN, asked
 from benchmarks.accuracy.gsm8k_sites import at_equals
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import Calculation, agrees, calculations, interval

@@ -124,6 +124,13 @@ def twin(base: Any) -> Any:
     return copy.deepcopy(base, shared)
 
 
+def shallow_copy(cache: Any) -> Any:
+    """A cache of shallow copies of the layers, which share their tensors with the original."""
+    fork = copy.copy(cache)
+    fork.layers = [copy.copy(layer) for layer in cache.layers]
+    return fork
+
+
 def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
     """A static KV cache of random keys and values for texts of `length` tokens, with room for some more."""
     config, weight = model.config, next(model.parameters())

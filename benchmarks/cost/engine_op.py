@@ -18,21 +18,18 @@ GPU's sums if there are `base_changed`.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import importlib.util
 import itertools
-import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from peft import get_peft_model
 
-from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
+from benchmarks.common.measuring import alternating, command, facts, overhead, seconds, summary, write
 from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, RandomConfig, filled_cache, made_base, missing, twin
 from benchmarks.cost.gpu import CALCULATION, RESULT, SILENT, TOKEN, TOKENS, prompt
 from peft_igc.tuner.adapter import Adapter
@@ -202,8 +199,7 @@ def _wrong(cell: dict[str, Any]) -> bool:
 @torch.no_grad()
 def main() -> None:
     """Measures all cells and writes the results after each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser = command(__doc__)
     parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
     parser.add_argument("--length", type=int, default=1024, help="tokens of a text (default: %(default)s)")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32], metavar="B")
@@ -222,7 +218,7 @@ def main() -> None:
         told = {name: f"{100 * found['median']:+.2f}%" for name, found in results["cells"][-1]["overhead"].items()}
         counts = {name: results["cells"][-1][name] for name in ("written", "changed", "base_changed")}
         print(f"{state}, {rows} texts: {told}, {counts}", flush=True)
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(arguments.output, results)
     if wrong := [one for one in results["cells"] if _wrong(one)]:
         raise SystemExit(f"The calculator changes other texts than those with a result: {wrong}")
 

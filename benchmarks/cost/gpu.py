@@ -16,7 +16,6 @@ Parts:
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +25,7 @@ from peft import PeftModel
 from transformers import StaticCache
 
 from benchmarks.common.measuring import alternating, command, facts, overhead, seconds, summary, write
-from benchmarks.common.shapes import BASE, LARGEST, SHAPES, SMALL, made_base, missing, subjects
+from benchmarks.common.shapes import BASE, LARGEST, SHAPES, SMALL, made_base, missing, shallow_copy, subjects
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.hooks import active_layer
@@ -49,8 +48,7 @@ def told_to(states: Any) -> list[torch.Tensor]:
 
 def shared_copy(cache: Any) -> Any:
     """A cache with the same keys and values in the same memory, and a length of its own."""
-    made = copy.copy(cache)
-    made.layers = [copy.copy(layer) for layer in cache.layers]
+    made = shallow_copy(cache)
     for layer in made.layers:
         if hasattr(layer, "cumulative_length"):
             layer.cumulative_length = layer.cumulative_length.clone()

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
 from benchmarks.common.measuring import command, facts, write
+from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.loading import tiny_igc
 from peft_igc.tuner.passes import TOGETHER
 
@@ -34,20 +35,18 @@ FED = {"token after a result": "20", "silent token": "2" * (1 + 2 * (TOGETHER + 
 
 
 class Counted(TorchDispatchMode):
-    """Counts the operators that reach the backend."""
+    """Counts the operators that reach the backend, and among them launches, which compute or copy."""
 
-    count = 0
+    count = launches = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        given = {x.untyped_storage().data_ptr() for x in args if torch.is_tensor(x)}
+        made = [x for x in (found if isinstance(found, (tuple, list)) else [found]) if torch.is_tensor(x)]
+        is_view = all(x.untyped_storage().data_ptr() in given for x in made) or "empty" in str(function)
         self.count += 1
-        return function(*args, **(kwargs or {}))
-
-
-def ids_of(tokenizer: Any, question: str) -> torch.Tensor:
-    """[1, T] ids of a chat of one question."""
-    chat = [{"role": "user", "content": question}]
-    encoded = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)
-    return torch.tensor([encoded["input_ids"]])
+        self.launches += not is_view or function._schema.is_mutable
+        return found
 
 
 @torch.no_grad()
@@ -77,7 +76,7 @@ def measure() -> dict[str, dict[str, int]]:
     digits = {d: tokenizer(d, add_special_tokens=False)["input_ids"][-1] for d in "20"}
     found = {}
     for name, question in (PROMPTS | STEPS).items():
-        ids = ids_of(tokenizer, question)
+        ids = torch.tensor(prompt_tokens(tokenizer, [question], raw=False))
         step = torch.tensor([[digits[d] for d in FED[name]]]) if name in STEPS else None
         operators(model, ids, step)  # tables are made once
         with model.disable_adapter():

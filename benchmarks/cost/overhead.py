@@ -51,15 +51,12 @@ def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
     opening = next(at for at, (one, two) in enumerate(zip(asked, other, strict=False)) if one != two)
     if length < len(asked):
         raise ValueError(f"`length={length}` is too short for the question, which has {len(asked)} tokens.")
-    words = tokenizer(FILLER, add_special_tokens=False)["input_ids"]
-    more = list(itertools.islice(itertools.cycle(words), length - len(asked)))
-    return torch.tensor([*asked[:opening], *more, *asked[opening:]]).repeat(rows, 1)
+    return torch.tensor([*asked[:opening], *words(tokenizer, length - len(asked)), *asked[opening:]]).repeat(rows, 1)
 
 
-def fed_tokens(tokenizer: Any, rows: int, steps: int, device: torch.device) -> torch.Tensor:
-    """Ids [rows, steps] that decoding is fed, whatever is generated, so that all methods see the same text."""
-    words = itertools.cycle(tokenizer(FILLER, add_special_tokens=False)["input_ids"])
-    return torch.tensor(list(itertools.islice(words, steps)), device=device).repeat(rows, 1)
+def words(tokenizer: Any, count: int) -> list[int]:
+    """Ids of words that ask for nothing."""
+    return list(itertools.islice(itertools.cycle(tokenizer(FILLER, add_special_tokens=False)["input_ids"]), count))
 
 
 @contextmanager
@@ -134,7 +131,7 @@ def cell_of(made: list[Subject], tokenizer: Any, kind: str, batch: int, length: 
     """One cell: seconds of every part and method, and what they cost more than the base in the same round."""
     device = next(made[0].model.parameters()).device
     ids = text_of(tokenizer, kind, batch, length).to(device)
-    fed = fed_tokens(tokenizer, batch, arguments.steps, device)
+    fed = torch.tensor(words(tokenizer, arguments.steps), device=device).repeat(batch, 1)  # whatever is generated
     checked: set[str] = set()
 
     def run(subject: Subject) -> dict[str, float]:

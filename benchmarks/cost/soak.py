@@ -19,7 +19,6 @@ The other interface, and both without `--adapter`, have random adapters that cal
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import os
 import random
@@ -32,6 +31,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import psutil
 import torch
 from tqdm import tqdm, trange
 from transformers.cache_utils import Cache
@@ -54,15 +54,6 @@ EXAMPLES = 10  # of wrong answers
 KEPT = 2  # lives of each subject and kind that threads repeat
 
 
-class _HeapInfo(ctypes.Structure):
-    """`struct mallinfo2` of glibc (2.33), `malloc.h`."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
-    ]
-
-
 def measured(generations: int) -> dict[str, Any]:
     """What is left after a garbage collection: bytes in use on the heap, those of all tensors included, and of the
     resident set; the number of tensors, and of objects by the name of their kind."""
@@ -71,12 +62,9 @@ def measured(generations: int) -> dict[str, Any]:
     types = Counter(type(one) for one in gc.get_objects())
     objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
     tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
-    library = ctypes.CDLL(None)
-    library.mallinfo2.restype = _HeapInfo
-    heap = library.mallinfo2()
-    library.malloc_trim(0)  # so that the resident set has few free fragments of the allocator
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    sizes = {"heap": int(heap.uordblks + heap.hblkhd), "resident": resident}  # from the pools, and mapped
+    heap = psutil.heap_info()
+    psutil.heap_trim()  # so that the resident set has few free fragments of the allocator
+    sizes = {"heap": heap.heap_used + heap.mmap_used, "resident": psutil.Process().memory_info().rss}
     return {"generations": generations, **sizes, "tensors": tensors, "objects": objects}
 
 
@@ -150,7 +138,7 @@ class Phase:
 
 def fresh(subject: Subject, answer: Answer) -> tuple[int, ...]:
     """The answer to the same text from scratch."""
-    return tuple(soak_lives.generated(subject.model, [list(answer.text)], len(answer.text), len(answer.new))[0])
+    return tuple(soak_lives.generated(subject.model, [answer.text], len(answer.new))[0])
 
 
 def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:

@@ -3,8 +3,6 @@
 In: a `Plan`: a `Subject` (model and kind of cache), a kind of life, which is a method of `_Life`, and a seed. Out:
 `Answer`s, each with the text that it follows, so that it can be compared with a fresh generation of the same text.
 Equal plans give equal lives. Nothing is compared or counted here; `soak` does that.
-
-Shapes: B rows, T tokens of a batch.
 """
 
 from __future__ import annotations
@@ -20,13 +18,15 @@ import torch
 from peft import PeftModel, get_peft_model
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM, StaticCache, StoppingCriteriaList
 
-from benchmarks.common.shapes import INTERFACES, TINY, igc_config, made_base, twin
+from benchmarks.common.shapes import INTERFACES, TINY, igc_config, made_base, shallow_copy, twin
+from peft_igc.inference.decoding import prompt_tokens
 
 
 DYNAMIC, STATIC = CACHES = ("dynamic", "static")
 WINDOW = 24  # tokens: about a turn and a half
 ROOM = 192  # tokens of a static cache
 NEW = 5  # most tokens of an answer
+PADDING = 0  # on the left of the shorter rows of a batch
 # The kinds of lives of each cache. A static one is not cropped, and its copies need their own memory.
 LIVES = {DYNAMIC: ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")}
 LIVES[STATIC] = tuple(kind for kind in LIVES[DYNAMIC] if kind not in ("cropped", "copied"))
@@ -143,7 +143,8 @@ class _Life:
         """Two or three rows, padded on the left, whose places change shortly before their ends."""
         rows = [[self.start, *self._turn()] for _ in range(self.draw.randint(2, 3))]
         cache, width = self._cache(), max(map(len, rows))
-        self._feed(cache, rows, width, 0, width - self.draw.randint(1, 4))
+        rows = [[PADDING] * (width - len(row)) + row for row in rows]
+        self._feed(cache, rows, 0, width - self.draw.randint(1, 4))
         order = [self.draw.randrange(len(rows)) for _ in rows]
         cache.reorder_cache(torch.tensor(order))
         rows = [rows[i] for i in order]
@@ -153,7 +154,7 @@ class _Life:
             chosen = self.draw.sample(range(len(rows)), 2)
             cache.batch_select_indices(torch.tensor(chosen))
             rows = [rows[i] for i in chosen]
-        self._ask(cache, rows, width)
+        self._ask(cache, rows)
 
     def reset(self) -> None:
         """Three texts, one after the other."""
@@ -170,9 +171,9 @@ class _Life:
             if how == "pass":
                 _interrupt(cache, self.draw.randrange(len(cache.layers)), self.draw.randrange(NEW))
             if how in ("pass", "generation"):
-                self._generate(cache, [text], len(text), [_abandon] if how == "generation" else [])
+                self._generate(cache, [text], [_abandon] if how == "generation" else [])
             else:
-                self._feed(cache, [text], len(text), 0, self.draw.randint(1, len(text)))
+                self._feed(cache, [text], 0, self.draw.randint(1, len(text)))
         except Abandoned:
             pass
         if how == "cycle":
@@ -183,13 +184,13 @@ class _Life:
         """Two or three forks, whose questions arrive in turn, a token at a time, and the prefix itself after them."""
         cache, text = self._cache(), [self.start, *self._turn()]
         text = text[: self.draw.randint(1, len(text))]
-        self._feed(cache, [text], len(text), 0, len(text))
+        self._feed(cache, [text], 0, len(text))
         forks = [(copied(cache), self._completed(text)) for _ in range(self.draw.randint(1, 2))]
         forks.append((cache, self._completed(text)))
         for at in range(len(text), max(len(asked) for _, asked in forks) - 1):
             for fork, asked in forks:
                 if at < len(asked) - 1:
-                    self._feed(fork, [asked], len(asked), at, at + 1)
+                    self._feed(fork, [asked], at, at + 1)
         for fork, asked in forks:
             self._ask(fork, [asked])
 
@@ -204,10 +205,8 @@ class _Life:
         a, b = (self.draw.randrange(10 ** self.draw.randint(1, 4)) for _ in range(2))
         filler = " ".join(self.draw.choices(FILLER, k=self.draw.randint(1, 10)))
         request = self.draw.choice(REQUESTS).format(a=a, b=b, sign=operator, word=WORDS[operator], filler=filler)
-        ids = self.subject.tokenizer.apply_chat_template(
-            [{"role": "user", "content": request}], add_generation_prompt=True, return_dict=True
-        )["input_ids"]
-        return list(ids[1:])  # without the beginning of a text
+        (ids,) = prompt_tokens(self.subject.tokenizer, [request], raw=False)
+        return ids[1:]  # without the beginning of a text
 
     def _cache(self) -> Any:
         """An empty cache."""
@@ -216,9 +215,10 @@ class _Life:
             return StaticCache(config=config, max_cache_len=ROOM)
         return DynamicCache(config=config)
 
-    def _feed(self, cache: Any, rows: list[list[int]], width: int, start: int, end: int) -> None:
-        """A pass over the tokens from `start` to `end` of rows that are padded to `width`."""
-        ids, mask = padded(rows, width)
+    def _feed(self, cache: Any, rows: list[list[int]], start: int, end: int) -> None:
+        """A pass over the tokens from `start` to `end` of rows."""
+        ids = torch.tensor(rows)
+        mask = (ids != PADDING).long()
         with torch.no_grad():
             self.subject.model(
                 input_ids=ids[:, start:end],
@@ -227,38 +227,25 @@ class _Life:
                 past_key_values=cache,
             )
 
-    def _ask(self, cache: Any, rows: list[list[int]], width: int | None = None) -> list[list[int]]:
+    def _ask(self, cache: Any, rows: list[list[int]]) -> list[list[int]]:
         """Generates after each row, records the answers and gives their ids."""
-        new = self._generate(cache, rows, width or max(map(len, rows)))
-        self.answers += [Answer(tuple(row), tuple(ids)) for row, ids in zip(rows, new, strict=True)]
+        new = self._generate(cache, rows)
+        texts = [tuple(token for token in row if token != PADDING) for row in rows]
+        self.answers += [Answer(text, tuple(ids)) for text, ids in zip(texts, new, strict=True)]
         return new
 
-    def _generate(self, cache: Any, rows: list[list[int]], width: int, criteria: Sequence[Any] = ()) -> Any:
+    def _generate(self, cache: Any, rows: list[list[int]], criteria: Sequence[Any] = ()) -> Any:
         """Ids that are generated after rows, of which the cache may hold the beginning."""
         options = {"past_key_values": cache, "stopping_criteria": StoppingCriteriaList(criteria)}
-        return generated(self.subject.model, rows, width, self.draw.randint(2, NEW), **options)
+        return generated(self.subject.model, rows, self.draw.randint(2, NEW), **options)
 
 
-def generated(model: Any, rows: list[list[int]], width: int, new: int, **options: Any) -> list[list[int]]:
-    """The ids of `new` tokens after each of some rows, which are padded on the left to `width`; `options` are those of
-    `generate`."""
-    ids, mask = padded(rows, width)
+def generated(model: Any, rows: Sequence[Sequence[int]], new: int, **options: Any) -> list[list[int]]:
+    """The ids of `new` tokens after each of some rows of equal length; `options` are those of `generate`."""
+    ids = torch.tensor(rows)
+    mask = (ids != PADDING).long()
     made = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new, do_sample=False, **options)
     return made[:, ids.shape[1] :].tolist()
-
-
-def padded(rows: list[list[int]], width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask [B, T] of rows that are padded on the left to T = `width`."""
-    ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-    return ids, mask
-
-
-def shallow_copy(cache: Any) -> Any:
-    """A cache of shallow copies of the layers, which share their tensors with the original."""
-    fork = copy.copy(cache)
-    fork.layers = [copy.copy(layer) for layer in cache.layers]
-    return fork
 
 
 def _interrupt(cache: Any, layer: int, passes: int) -> None:

@@ -111,15 +111,6 @@ def answered(served: tuple[Path, Path], model: Any, texts: list[list[int]], want
     return {**told, "counters": {counter: int(count) for counter, count in counted.items() if count}}
 
 
-def summary(told: dict[str, Any]) -> dict[str, Any]:
-    """The same with numbers of answers only."""
-    parts = ("same", "ties", "others")
-    return {
-        run: [one[part] if part == "same" else len(one[part]) for part in parts] if "same" in one else one
-        for run, one in told.items()
-    }
-
-
 def silent(served: tuple[Path, Path], texts: list[list[int]], tokens: int) -> dict[str, Any]:
     """How many places of silent texts have the same log-probabilities with and without the plugin."""
     found = []
@@ -142,7 +133,10 @@ def main() -> None:
         found: dict[str, Any] = {**facts(), "base": args.base, "n": args.n, "ways": {}}
         for name in args.ways:
             found["ways"][name] = answered(served, model, texts, wanted, name)
-            print(name, summary(found["ways"][name]), flush=True)
+            runs = [(run, told) for run, told in found["ways"][name].items() if run != "counters"]
+            print(
+                name, {run: (told["same"], len(told["ties"]), len(told["others"])) for run, told in runs}, flush=True
+            )
         per_text = 48
         found["silent"] = silent(served, prompts(tokenizer, -(-args.silent // per_text) * 5)[1::5], per_text)
     write(args.output, found)

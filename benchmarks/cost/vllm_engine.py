@@ -15,6 +15,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -32,35 +33,20 @@ METHODS = ("begin", "take", "act")  # of the calculator, which the model calls
 ASKED = "What is {} times {}?"
 SILENT = "Tell me a story about a cat."
 MEMORY, DIM = 2**34, 512  # bytes of a planned KV cache, and the width of an adapter's features
-SHAPES: dict[str, tuple[str, dict[str, int]]] = {  # layers, heads, those of keys, their width, longest text, window
-    "SmolLM2 135M": ("Llama", {"layers": 30, "heads": 9, "kv": 3, "size": 64, "length": 8192}),
-    "Llama 3.1 8B": ("Llama", {"layers": 32, "heads": 32, "kv": 8, "size": 128, "length": 131072}),
-    "Gemma 3 270M": ("Gemma3Text", {"layers": 18, "heads": 4, "kv": 1, "size": 256, "length": 32768, "window": 512}),
-    "Gemma 3 4B": ("Gemma3Text", {"layers": 34, "heads": 8, "kv": 4, "size": 256, "length": 131072, "window": 1024}),
+FIELDS = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings")
+SHAPES: dict[str, tuple[str, tuple[int, ...]]] = {  # `FIELDS` and a window
+    "SmolLM2 135M": ("Llama", (30, 9, 3, 64, 8192)),
+    "Llama 3.1 8B": ("Llama", (32, 32, 8, 128, 131072)),
+    "Gemma 3 270M": ("Gemma3Text", (18, 4, 1, 256, 32768, 512)),
+    "Gemma 3 4B": ("Gemma3Text", (34, 8, 4, 256, 131072, 1024)),
 }
-
-
-class Launched(Counted):
-    """Counts operators, and among them launches."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.launches = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = super().__torch_dispatch__(function, types, args, kwargs)
-        given = {x.untyped_storage().data_ptr() for x in args if torch.is_tensor(x)}
-        made = [x for x in (found if isinstance(found, (tuple, list)) else [found]) if torch.is_tensor(x)]
-        is_view = all(x.untyped_storage().data_ptr() in given for x in made) or "empty" in str(function)
-        self.launches += not is_view or function._schema.is_mutable
-        return found
 
 
 class Meter:
     """Times, or counts, the parts of every pass that are the calculator's."""
 
     def __init__(self) -> None:
-        self.passes: list[dict[str, float]] = []
+        self.passes: list[defaultdict[str, float]] = []
         self.counts = False
         self._begun = 0.0
 
@@ -86,19 +72,17 @@ class Meter:
     def _measured(self, method: Callable[..., None], name: str) -> Callable[..., None]:
         def run(calculator: Any, *args: Any) -> None:
             if name == "begin":
-                self.passes.append(
-                    {"seconds": 0.0, "operators": 0, "launches": 0, "tokens": 0, "asked": 0, "written": 0}
-                )
+                self.passes.append(defaultdict(float))
                 self._begun = time.thread_time()
             mine, begun = self.passes[-1], time.thread_time()
             if self.counts:
-                with Launched() as counted:
+                with Counted() as counted:
                     method(calculator, *args)
                 mine["operators"] += counted.count
                 mine["launches"] += counted.launches
             else:
                 method(calculator, *args)
-            mine["seconds"] += time.thread_time() - begun
+            mine["added"] += time.thread_time() - begun
             if name == "take":
                 mine["tokens"] = len(args[0])
 
@@ -106,10 +90,11 @@ class Meter:
 
     def ended(self, *_: Any) -> None:
         """Hook after the model's pass."""
-        self.passes[-1]["whole"] = time.thread_time() - self._begun
+        mine = self.passes[-1]
+        mine["rest"] = time.thread_time() - self._begun - mine["added"]
 
 
-def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[dict[str, float]]:
+def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[defaultdict[str, float]]:
     """The passes of one batch of chats."""
     from vllm import SamplingParams
 
@@ -124,36 +109,26 @@ def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
     meter = Meter()
     meter.install()
     with engine(adapter, base, enable_prefix_caching=False) as llm:
-        return measured(llm, meter, rounds)
+        model = llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
+        model.register_forward_hook(meter.ended)
+        ask(llm, meter, ASKED, 8)  # warm up
+        passes = {str(batch): medians(llm, meter, batch, rounds) for batch in BATCHES}
+        return {"tokens": {"with": cached_tokens(llm)}, "passes": passes}
 
 
-def measured(llm: Any, meter: Meter, rounds: int) -> dict[str, Any]:
-    """Medians by batch and kind of pass of an engine."""
-    model = llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
-    model.register_forward_hook(meter.ended)
-    ask(llm, meter, ASKED, 8)  # warm up
-    found: dict[str, Any] = {"tokens": {"with": cached_tokens(llm)}, "passes": {}}
-    for batch in BATCHES:
-        cells: dict[str, dict[str, list[float]]] = {}
-        for meter.counts in (False, True):
-            for question in (SILENT, ASKED) * (rounds if not meter.counts else 1):
-                for one in ask(llm, meter, question, batch):
-                    kind = kind_of(one, batch)
-                    if kind is not None:
-                        told = {"added": one["seconds"], "rest": one["whole"] - one["seconds"]}
-                        if meter.counts:
-                            told = {name: one[name] for name in ("operators", "launches")}
-                        values = cells.setdefault(kind, {})
-                        for name, value in told.items():
-                            values.setdefault(name, []).append(value)
-        found["passes"][str(batch)] = {
-            kind: {name: statistics.median(numbers) for name, numbers in values.items()}
-            for kind, values in cells.items()
-        }
-    return found
+def medians(llm: Any, meter: Meter, batch: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Medians by kind of pass: of seconds in all rounds, of operators and launches in one more."""
+    seen: dict[str, dict[str, list[float]]] = {}
+    for meter.counts, names in ((False, ("added", "rest")), (True, ("operators", "launches"))):
+        for question in (SILENT, ASKED) * (1 if meter.counts else rounds):
+            for one in ask(llm, meter, question, batch):
+                if (kind := kind_of(one, batch)) is not None:
+                    for name in names:
+                        seen.setdefault(kind, {}).setdefault(name, []).append(one[name])
+    return {kind: {name: statistics.median(x) for name, x in values.items()} for kind, values in seen.items()}
 
 
-def kind_of(one: dict[str, float], batch: int) -> str | None:
+def kind_of(one: defaultdict[str, float], batch: int) -> str | None:
     """What a pass does; None for one of several kinds."""
     if one["asked"]:
         return "reading" if one["asked"] == batch else None
@@ -170,32 +145,26 @@ def capacity(name: str) -> dict[str, int]:
 
     from peft_igc.engines.vllm.records import RecordLayer
 
-    kind, shape = SHAPES[name]
+    kind, (layers, heads, kept_heads, width, length, *window) = SHAPES[name]
     config = getattr(transformers, f"{kind}Config")(
-        num_hidden_layers=shape["layers"],
-        num_attention_heads=shape["heads"],
-        num_key_value_heads=shape["kv"],
-        head_dim=shape["size"],
-        hidden_size=shape["heads"] * shape["size"],
-        max_position_embeddings=shape["length"],
+        **dict(zip(FIELDS, (layers, heads, kept_heads, width, length), strict=True)),
+        hidden_size=heads * width,
         architectures=[f"{kind.removesuffix('Text')}ForCausalLM"],
     )
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
-        given = EngineArgs(
-            folder, skip_tokenizer_init=True, dtype="bfloat16", max_model_len=shape["length"], block_size=16
-        )
+        given = EngineArgs(folder, skip_tokenizer_init=True, dtype="bfloat16", max_model_len=length, block_size=16)
         planned = given.create_engine_config()
     planned.cache_config.kv_cache_layout = "LBNHC"  # each layer alone, as without a connector
-    sizes = {"block_size": 16, "num_kv_heads": shape["kv"], "head_size": shape["size"], "dtype": torch.bfloat16}
-    full, sliding = FullAttentionSpec(**sizes), SlidingWindowSpec(**sizes, sliding_window=shape.get("window", 1))
+    sizes = {"block_size": 16, "num_kv_heads": kept_heads, "head_size": width, "dtype": torch.bfloat16}
+    full, sliding = FullAttentionSpec(**sizes), SlidingWindowSpec(**sizes, sliding_window=next(iter(window), 1))
     found = {}
     for case, dim in {"without": None, "with": DIM, "no reading": 0}.items():
-        kinds = getattr(config, "layer_types", None) or ["full_attention"] * shape["layers"]
-        layers = {f"layers.{at}": sliding if one == "sliding_attention" else full for at, one in enumerate(kinds)}
+        kinds = getattr(config, "layer_types", None) or ["full_attention"] * layers
+        specs = {f"layers.{at}": sliding if one == "sliding_attention" else full for at, one in enumerate(kinds)}
         if dim is not None:
-            layers[f"igc.layers.{len(kinds)}"] = RecordLayer(dim, torch.bfloat16).get_kv_cache_spec(planned)
-        groups = planning.get_kv_cache_groups(planned, layers)
+            specs[f"igc.layers.{len(kinds)}"] = RecordLayer(dim, torch.bfloat16).get_kv_cache_spec(planned)
+        groups = planning.get_kv_cache_groups(planned, specs)
         cache = planning.get_kv_cache_config_from_groups(planned, groups, MEMORY)
         found[case] = planning.get_kv_cache_capacity(planned, cache)[0]
     return found

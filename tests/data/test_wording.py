@@ -48,15 +48,6 @@ def asked(row):
     return row["prompt"][-1]["content"]
 
 
-def lines_of(pool):
-    """All lines of pools, which may be in dictionaries."""
-    return pool if isinstance(pool, list) else [line for inner in pool.values() for line in lines_of(inner)]
-
-
-def pools_of(pool):
-    return [pool] if isinstance(pool, list) else [one for inner in pool.values() for one in pools_of(inner)]
-
-
 @functools.cache
 def phrasings(operator):
     """Every template that asks for an operation, and whether it is held out."""

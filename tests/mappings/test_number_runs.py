@@ -1,6 +1,6 @@
 """Numbers are found as they are read, with their sentences: every integer with its digits, and no look-alike.
 
-What breaks a number as text is in `tests/text/test_literals.py`; here it is found in tokens, wherever those are cut.
+What breaks a number as text is in `tests/text/golden.jsonl`; here it is found in tokens, wherever those are cut.
 """
 
 import time

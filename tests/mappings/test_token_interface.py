@@ -62,21 +62,11 @@ def step_of(model, *rows):
     return steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
 
 
-def numbers(digits, signs):
-    """Digit tensors [..., R] as a list of integers, None for no number."""
-    rows = zip(digits.flatten(0, -2).tolist(), signs.flatten().tolist(), strict=True)
+def results(step):
+    """The results as integers, None for no number."""
+    rows = zip(step.result.digits.flatten(0, -2).tolist(), step.result.sign.flatten().tolist(), strict=True)
     found = [("".join(str(d) for d in row if d != PAD), sign) for row, sign in rows]
     return [(-1) ** sign * int(text) if text else None for text, sign in found]
-
-
-def operands(step):
-    """The chosen operands of each row, as a sorted pair."""
-    pairs = zip(*[iter(numbers(step.choice.digits[..., :-1], step.choice.signs))] * 2, strict=True)
-    return [tuple(sorted(pair)) if None not in pair else None for pair in pairs]
-
-
-def results(step):
-    return numbers(step.result.digits, step.result.sign)
 
 
 def test_equal_operands_are_two_numbers_of_the_text_and_one_number_is_never_both():

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 from peft_igc.mappings.places import number_runs
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile, check_tokenizer
 from peft_igc.text import Vocabulary
+from peft_igc.text.literals import ends_in_minus
 from peft_igc.text.token_table import TokenTable
 
 
@@ -204,13 +205,9 @@ def test_what_touches_a_number_breaks_it_or_leaves_it_whole_also_in_several_toke
     assert read(name, "5÷7 5×7 5\u22127 £85 5€") == ["5", "7", "5", "7", "5", "7", "85", "5"]
 
 
-def test_an_alphabet_that_is_not_known_is_decoded_token_by_token():
-    tokenizer = word_pieces()
-    profile = TokenizerProfile.from_tokenizer(tokenizer)
-    texts = {tokenizer.convert_ids_to_tokens(token): text for token, text in enumerate(profile.vocabulary.texts)}
-    assert (texts["##7"], texts["7"], texts["is"]) == ("7", " 7", " is")
-    assert [text for text in profile.numbers.values() if text[0] == " "] == [f" {digit}" for digit in range(10)]
-    assert profile.table.numbers[tokenizer.convert_tokens_to_ids("##7")] == "7"
+def test_a_token_ends_in_a_sign_that_a_number_may_have():
+    signs = {"-": True, " -": True, "=-": True, "--": True, "---": False, "x-": False, "=": False}
+    assert {token: ends_in_minus(token) for token in signs} == signs
 
 
 # ---------------------------------------------------------------------------------------------------- splits of runs

@@ -11,10 +11,6 @@ from peft_igc.data.checked_files import check_file
 from peft_igc.text import Reason, Verdict, check
 
 
-def verdicts(text):
-    return [claim.verdict for claim in check(text)]
-
-
 def test_a_claim_has_its_place_and_says_whether_it_is_rounded():
     text = "Each pays 10 / 3 = $3.33 now."
     (claim,) = check(text)
@@ -31,7 +27,8 @@ def test_every_changed_digit_of_a_result_is_found():
         result = str(eval(f"{a} {symbol} {b}"))
         at = rng.choice([i for i, char in enumerate(result) if char.isdigit()])
         wrong = result[:at] + rng.choice([d for d in "123456789" if d != result[at]]) + result[at + 1 :]
-        assert verdicts(f"There are {a} {symbol} {b} = {result} of them") == [Verdict.TRUE]
+        (claim,) = check(f"There are {a} {symbol} {b} = {result} of them")
+        assert claim.verdict == Verdict.TRUE
         (claim,) = check(f"There are {a} {symbol} {b} = {wrong} of them")
         assert (claim.verdict, Fraction(claim.value)) == (Verdict.UNTRUE, Fraction(result))
 

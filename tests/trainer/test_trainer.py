@@ -276,11 +276,6 @@ def test_no_default_of_trls_config_is_changed():
     assert ours.items() >= theirs.items()
 
 
-def quick_start(folder):
-    """The first Python block of a card."""
-    return (folder / "README.md").read_text().split("```python")[1].split("```")[0]
-
-
 def test_curves_show_each_logged_value_and_cannot_end_a_training(tmp_path, monkeypatch, caplog):
     drawn, plot = [], Axes.plot
 
@@ -325,7 +320,7 @@ def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):
         assert metadata in text
     for words in ("licence: license", "pipeline(", "TRL", "More Information", "visualize"):
         assert words not in text
-    block = quick_start(tmp_path)
+    block = text.split("```python")[1].split("```")[0]
     assert block.strip().startswith("import peft_igc")
     assert 'base = "someone/base"\n' in block
     assert 'PeftModel.from_pretrained(model, "adder")' in block

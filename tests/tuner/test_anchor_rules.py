@@ -177,13 +177,13 @@ def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
         new = draw.randint(1, shape[1])
         for row, real in zip(ids.tolist(), valid.tolist(), strict=True):
             shown = [token if there else PADDING for token, there in zip(row, real, strict=True)]
-            expected = [t - shape[1] + new for t in range(shape[1] - new, shape[1]) if _ends_at(shown, t, sequences)]
+            expected = [
+                end - 1 - shape[1] + new
+                for end in range(shape[1] - new + 1, shape[1] + 1)
+                if any(shown[max(end - len(one), 0) : end] == one for one in sequences)
+            ]
             assert rules(sequences).found(shown, new) == dict.fromkeys(expected, BEGIN)
             assert rules(sequences, sequences).found(shown, new) == dict.fromkeys(expected, INLINE)
-
-
-def _ends_at(tokens, t, sequences):
-    return any(tokens[max(t + 1 - len(one), 0) : t + 1] == one for one in sequences)
 
 
 def test_a_training_batch_has_the_anchors_of_its_forward_pass():

@@ -46,12 +46,6 @@ def text():
     return kept, valid, ids
 
 
-def chances(pointing):
-    """Probabilities of the places at which a number stands."""
-    there = pointing.digits[:, :, None, :, :1] != PAD
-    return pointing.scores.exp() * there
-
-
 def test_nothing_before_a_context_matters(interface, text):
     kept, valid, ids = text
     mapping = reader(interface)
@@ -64,8 +58,11 @@ def test_nothing_before_a_context_matters(interface, text):
         before = read(mapping, kept, valid, anchors, ids, since)
         after = read(mapping, other[1], valid, anchors, other[0], since)
         whole = read(mapping, kept, valid, anchors, ids, torch.zeros_like(since))
-    if interface == "tokens":
-        before, after, whole = ((x.operator, chances(x), x.positions, x.digits) for x in (before, after, whole))
+    if interface == "tokens":  # of the places, those with numbers
+        before, after, whole = (
+            (x.operator, x.scores.exp() * (x.digits[:, :, None, :, :1] != PAD), x.positions, x.digits)
+            for x in (before, after, whole)
+        )
     for one, same, all_of_it in zip(before, after, whole, strict=True):
         torch.testing.assert_close(one, same, atol=1e-4, rtol=1e-4)
         assert one.shape != all_of_it.shape or not torch.equal(one, all_of_it)

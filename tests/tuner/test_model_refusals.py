@@ -16,6 +16,8 @@ from peft import (
 from safetensors.torch import load_file, save_file
 from tiny_models import HIDDEN, LAYERS, small_config, tiny_model
 
+from peft_igc import IGCConfig
+
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -101,10 +103,13 @@ def test_a_damaged_file_is_named_with_the_cure(adapter):
     message = rf"`.*adapter/{WEIGHTS}` is damaged and cannot be read as a safetensors file .*Copy or download it again"
     for damaged in (path.read_bytes()[:20_000], b"not a tensor file" + path.read_bytes()[17:]):  # end, header
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=message):
-            PeftModel.from_pretrained(tiny_model("llama"), adapter)
-        with pytest.raises(ValueError, match=message):
-            get_peft_model(tiny_model("llama"), small_config()).load_adapter(adapter, "second")
+        for load in (
+            lambda: PeftModel.from_pretrained(tiny_model("llama"), adapter),
+            lambda: get_peft_model(tiny_model("llama"), small_config()).load_adapter(adapter, "second"),
+            lambda: IGCConfig.from_pretrained(str(adapter)),
+        ):
+            with pytest.raises(ValueError, match=message):
+                load()
 
 
 LLAMA_64 = ("llama", {"hidden_size": 64})

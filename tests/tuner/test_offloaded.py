@@ -98,18 +98,6 @@ def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_fil
     assert torch.equal(model.generate(IDS, max_new_tokens=3), expected.generate(IDS, max_new_tokens=3))
 
 
-@pytest.mark.parametrize("memory", [30_000, 100_000])
-def test_an_adapter_on_a_base_that_the_device_map_spreads_by_itself_works(memory, arch, folder):
-    base = tf.AutoModelForCausalLM.from_pretrained(
-        folder / "base", device_map="auto", max_memory={"cpu": memory}, offload_folder=folder / "offload"
-    )
-    assert "disk" in base.hf_device_map.values()
-    model = PeftModel.from_pretrained(base, folder / "adapter")
-    assert torch.equal(logits(model), logits(PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")))
-    with model.disable_adapter():
-        assert torch.equal(logits(model), logits(tiny_model(arch)))
-
-
 PLACES = {"base_model.model.model": "disk", "base_model.model.lm_head": "cpu"}
 OFFLOADS = {
     "cpu_offload": lambda model, folder: accelerate.cpu_offload(model, CPU),

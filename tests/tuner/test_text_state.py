@@ -271,12 +271,9 @@ def test_a_cache_layer_that_cannot_be_followed_is_refused():
         states_of(SimpleNamespace(layers=[Odd()]), 0)
 
 
-def test_a_cache_is_found_by_keyword_by_position_and_inside_of_a_pair():
+def test_a_cache_is_found_inside_of_a_pair():
     cache = DynamicCache()
-    assert find_cache((1, cache), {}) is cache
-    assert find_cache((), {"layer_past": cache}) is cache
     assert find_cache((), {"past_key_values": EncoderDecoderCache(cache, DynamicCache())}) is cache
-    assert find_cache((None, 3), {"x": torch.zeros(1)}) is None
 
 
 SMALL = ARCHITECTURES["llama"][2] | {"num_hidden_layers": 4}
