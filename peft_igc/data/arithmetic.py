@@ -158,8 +158,8 @@ class ArithmeticRows:
             if not is_left_out:
                 yield row
         raise ValueError(
-            f"No row is left after {len(seen):,}: the last {_REPEATS:,} were repeats or contained `avoid`. Take fewer, "
-            "raise `max_digits`, or avoid a longer text."
+            f"No row is left after {len(seen):,}: the last {_REPEATS:,} were repeats or contained `avoid`. Take "
+            "fewer, raise `max_digits`, or avoid a longer text."
         )
 
     def take(self, n: int) -> list[Row]:
