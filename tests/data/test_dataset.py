@@ -72,8 +72,8 @@ def test_rows_are_counted_by_label_and_what_they_do_not_teach_is_warned_of():
         "No row asks for `/`",
         'No row has the operator "none": the calculator does not learn when to be silent',
     ]
-    nested = row(["+"], [["1", "2"]], [["3"]])
-    assert summed(nested, operations="+")[0] == "Labels of 1 rows: + 1; 0 rows not supervised."
+    nested, _ = summed(row(["+"], [["1", "2"]], [["3"]]), operations="+")
+    assert nested == "Labels of 1 rows: + 1; 0 rows not supervised."
     assert summed(row(), operations="+")[1] == [
         "No row has an operator: the reading learns nothing. Add operands, or generated rows."
     ]
