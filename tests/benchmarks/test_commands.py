@@ -90,7 +90,7 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
 
 def test_functions_of_given_numbers_are_counted_by_kind_of_text(run):
     told = run(functions, "--adapter", "tiny", "--count", 6, "--per_group", 1)
-    assert len(told["sets"]) == 5
+    assert len(told["sets"]) == 7
     assert set(told["sets"]["lists, unseen layouts"]["groups"]) & {f"up to {most}" for most in (5, 10, 20, 30, 50)}
     for counts in told["sets"].values():
         assert counts["texts"] == 6
