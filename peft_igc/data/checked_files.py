@@ -56,7 +56,7 @@ def check_file(path: Path) -> Iterator[Found]:
         ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"The file `{path}` does not exist. Pass a text, Markdown, JSONL or CSV file.")
+        raise FileNotFoundError(f"`{path}` does not exist, or is no file. Pass a text, Markdown, JSONL or CSV file.")
     name = path.name.lower()
     opened = gzip.open if name.endswith(".gz") else open
     kind = Path(name.removesuffix(".gz")).suffix
