@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from peft_igc.text.operations import OPERATORS
+from peft_igc.text.operations import FUNCTIONS, OPERATORS
 from peft_igc.text.pieces import FOLDER, words
 from peft_igc.text.reading import read
 from peft_igc.text.values import Refusal
@@ -28,7 +28,8 @@ def test_a_language_has_its_words_once_and_in_casefold(language):
     assert set(read["operations"]) <= {*OPERATORS, "any"}
     assert {"number_word", "month", "scale"} <= set(read["words"])
     assert {"length", "duration", "mass", "money"} <= set(read["units"])
-    assert {"sqrt", "sum", "mean"} <= set(read["functions"])
+    assert {"sqrt", "sum", "mean"} <= set(read["functions"]) <= {*FUNCTIONS, "log", "round"}  # these two refuse
+    assert set(read) == {"words", "units", "functions", "operations", "labels"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
