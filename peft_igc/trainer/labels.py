@@ -15,8 +15,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +43,7 @@ logger = logging.getLogger(__name__)
 STEPS = "igc_steps"
 ROW_COLUMNS = (*ALL_COLUMNS, STEPS, ROW_COLUMN)
 
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
 
@@ -228,8 +231,20 @@ class RowCheck:
             _warn_of_cut(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
         if found.unread and self.is_stream and is_new(_told, f"{self.dataset_name} unread"):
             warn_of_unread(self.dataset_name, "some rows", found.unread[0])
+        other = [said for at, step in kept.items() if (said := self._other_answer(row, at, step, where))]
+        if other and self.is_stream and is_new(_told, f"{self.dataset_name} other"):
+            _warn_of_other_answers(self.dataset_name, "some rows", other[0])
         steps = [(at, one.operator, one.operands, one.result, one.status) for at, one in kept.items()]
-        return {STEPS: json.dumps({"steps": steps, "cut": cut, "unread": found.unread})}
+        return {STEPS: json.dumps({"steps": steps, "cut": cut, "unread": found.unread, "other": other})}
+
+    def _other_answer(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> str | None:
+        """What is wrong with an answer after an anchor that is a number alone, and not the result of the step."""
+        ids, labels = row["input_ids"][anchor + 1 :], row["labels"][anchor + 1 :]
+        end = labels.index(-100) if -100 in labels else len(labels)
+        said = self.tokenizer.decode(ids[:end], skip_special_tokens=True).strip()
+        if step.result is None or not _NUMBER.fullmatch(said) or Fraction(said) == Fraction(step.result):
+            return None
+        return f"{where}: the answer is {said}, the columns give {step.result}"
 
     def _check_order(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> None:
         """Refuses a step that seems to belong to a later anchor."""
@@ -269,6 +284,8 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     rows = [json.loads(one) for one in dataset[STEPS]]
     if unread := [row["unread"][0] for row in rows if row["unread"]]:
         warn_of_unread(name, f"{len(unread)} of {len(rows)} rows", unread[0])
+    if other := [row["other"][0] for row in rows if row["other"]]:
+        _warn_of_other_answers(name, f"{len(other)} of {len(rows)} rows", other[0])
     if not (cut := [at for at, row in enumerate(rows) if row["cut"]]):
         return dataset
     longest = max(map(len, dataset.select(cut)["input_ids"]))
@@ -293,6 +310,14 @@ def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str
     logger.warning(
         f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
         f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
+    )
+
+
+def _warn_of_other_answers(dataset_name: str, rows: str, first: str) -> None:
+    """Warns of answers that are other numbers than the calculator's."""
+    logger.warning(
+        f"In {rows} of the {dataset_name} dataset the answer is another number than the calculator's (the first: "
+        f"{first}). Correct the answer, the operands or their order."
     )
 
 

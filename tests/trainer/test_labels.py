@@ -5,13 +5,14 @@ import json
 
 import pytest
 import torch
+from datasets import Dataset
 
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.trainer.collator import IGCDataCollator
-from peft_igc.trainer.labels import STEPS, RowCheck
+from peft_igc.trainer.labels import STEPS, RowCheck, checked_rows
 
 
 PLUS, NONE, ASKED = 0, 4, 5  # classes of `igc_operator` with four operations
@@ -92,6 +93,19 @@ def test_an_expression_that_rules_do_not_read_is_not_supervised(question, caplog
     assert batch["igc_operator"].tolist() == [[IGNORE]]
     assert batch["igc_result_status"].tolist() == [[int(Status.NONE)]]
     assert caplog.text.count("the text says no expression that rules read") == 1
+
+
+def test_answers_that_are_other_numbers_than_the_columns_give_are_told(caplog):
+    tokenizer, config, _ = tools()
+    check, minus = RowCheck(config, tokenizer, "train", None, False), {"igc_operator": "-", "igc_expression": None}
+    right = row("What is 9 minus 4?", "5", igc_operands=["9", "4"], **minus)
+    said = row("What is 9 minus 4?", "It is -5.", igc_operands=["9", "4"], **minus)
+    swapped = row("What is 9 minus 4?", "5", igc_operands=["4", "9"], **minus)
+    checked_rows(Dataset.from_list([right, said]), check, None)
+    assert "another number" not in caplog.text
+    checked_rows(Dataset.from_list([right, swapped]), check, None)
+    assert "In 1 of 2 rows of the train dataset the answer is another number than the calculator's" in caplog.text
+    assert "train dataset, row 1: the answer is 5, the columns give -5)" in caplog.text
 
 
 def test_a_dataset_is_checked_before_training_and_its_unread_rows_are_counted():
