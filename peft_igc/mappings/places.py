@@ -58,7 +58,14 @@ class Places(NamedTuple):
     at: list[int]  # the token of each place, of a number its first one
     sentence: list[int]  # the index of its sentence, from 0
     numbers: dict[int, Run]  # the runs that begin at a place, by place
-    columns: dict[int, tuple[int, int]]  # of the numbers, by place, what `_columns` finds
+    layout: tuple[list[Run], Spelled, int]  # arguments of `_columns`, and the token that they count from
+
+    @property
+    def columns(self) -> dict[int, tuple[int, int]]:
+        """What `_columns` finds of the numbers, by place; not needed without an operation of many numbers."""
+        runs, spelled, begin = self.layout
+        found = _columns(runs, spelled)
+        return {place: found[run.first - begin] for place, run in self.numbers.items()}
 
 
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
@@ -109,9 +116,8 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     sentence = _sentences(table, window, runs, since - begin)
     first = {run.first: Run(run.first + begin, run.last + begin, run.digits) for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
-    column = _columns([run for run in runs if run.first >= since - begin], spelled)
-    columns = {place: column[at[place]] for place in numbers}
-    return Places([one + begin for one in at], [sentence[one] for one in at], numbers, columns)
+    layout = [run for run in runs if run.first >= since - begin], spelled, begin
+    return Places([one + begin for one in at], [sentence[one] for one in at], numbers, layout)
 
 
 def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
@@ -294,9 +300,10 @@ class PlaceTensors(NamedTuple):
 
 
 def place_tensors(
-    texts: StepTexts, width: int, *, steps: Sequence[int], one_group: bool, device: Any
+    texts: StepTexts, width: int, *, steps: Sequence[int], one_group: bool, with_columns: bool, device: Any
 ) -> list[PlaceTensors]:
-    """The places of some steps, in groups that are read together, or in one group; `width` is D + 1."""
+    """The places of some steps, in groups that are read together, or in one group; `width` is D + 1. Without columns
+    `facts` and `columns` are 0."""
     every = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
     known = {digits: index for index, digits in enumerate(every)}
     numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)
@@ -305,22 +312,27 @@ def place_tensors(
     made = []
     for group, longest in groups:
         chosen = [steps[one] for one in group]
-        fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
+        fields = torch.tensor(
+            [_fields(texts, step, longest, known, len(known), with_columns) for step in chosen], device=device
+        )
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
         positions, sentence, values, kinds, facts, columns = fields.unbind(-1)
         made.append(PlaceTensors(group, row, positions, sentence, values, kinds, facts, columns, numbers))
     return made
 
 
-def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
+def _fields(
+    texts: StepTexts, step: int, width: int, known: dict[str, int], none: int, with_columns: bool
+) -> list[tuple[int, ...]]:
     """Position, sentence, value, kind, facts and column of `width` places, of which unused ones are in front; `none`
     is no value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
+    columns = places.columns if with_columns else {}
     lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         value = none if run is None or run.digits is None else known.get(run.digits, none)
-        fact, column = places.columns.get(place, (0, -1))
+        fact, column = columns.get(place, (0, -1))
         lines.append((at, sentence, value, kind, fact, column + 1))
     return lines

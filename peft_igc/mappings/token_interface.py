@@ -122,7 +122,9 @@ class TokenInputMapping(nn.Module):
         chosen = range(count) if steps is None else steps
         # Lists differ in length so much that most of one batch would be padding.
         alone = len(chosen) == 1 or (self.set_slot is None and one_batch(count // rows))
-        groups = place_tensors(texts, self.num_digits + 1, steps=chosen, one_group=alone, device=kept.device)
+        lists = self.set_columns is not None
+        width, device = self.num_digits + 1, kept.device
+        groups = place_tensors(texts, width, steps=chosen, one_group=alone, with_columns=lists, device=device)
         pointing = concatenate([self._point(kept, group) for group in groups])
         order = [step for group in groups for step in group.steps]
         if order != sorted(order):

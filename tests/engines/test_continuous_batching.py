@@ -102,7 +102,7 @@ def test_requests_come_at_any_time(model, texts, expected):
             one = manager.get_result(timeout=60)
             found[one.request_id] = one.generated_tokens
     gc.collect()
-    assert not any(isinstance(one, Held) for one in gc.get_objects())
+    assert not any(type(one) is Held for one in gc.get_objects())  # `isinstance` would ask proxies of torch
     assert [found[str(at)] for at in range(len(texts))] == expected
 
 
