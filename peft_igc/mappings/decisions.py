@@ -11,14 +11,14 @@ step, and results as tensors.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..text.operations import FUNCTIONS, takes
+from ..text.operations import ARITHMETIC, FUNCTIONS, kind_of, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
@@ -128,6 +128,7 @@ class Decision(NamedTuple):
     by_rule: bool = False
     stated: bool = False  # whether the text states the operation that is calculated
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
+    kind: str = ARITHMETIC  # of the operation that a network reads; of an expression in symbols always arithmetic
 
     @property
     def result(self) -> str:
@@ -159,6 +160,11 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     return said
 
 
+def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
+    """The `confidence` of a kind of operations."""
+    return confidence[kind] if isinstance(confidence, Mapping) else confidence
+
+
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """The probability that `confidence` is compared with.
 
@@ -172,7 +178,10 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
 
 
 def decided(
-    limits: Limits, confidence: float, texts: StepTexts, read: Callable[[list[int]], Sequence[Sequence[int]]]
+    limits: Limits,
+    confidence: float | Mapping[str, float],
+    texts: StepTexts,
+    read: Callable[[list[int]], Sequence[Sequence[int]]],
 ) -> tuple[Decision | None, ...]:
     """The decisions of all steps, None for one without an anchor.
 
@@ -192,7 +201,9 @@ def decided(
         found.append(alone)
     if asked:
         for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
-            found[step] = _decided(limits, max(confidence, 0.5), said, texts, step, reading)
+            kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
+            least = max(least_of(confidence, kind), 0.5)
+            found[step] = _decided(limits, least, said, texts, step, reading)._replace(kind=kind)
     return tuple(found)
 
 

@@ -139,6 +139,21 @@ def test_a_function_of_the_numbers_that_are_read_is_calculated(many):
     assert decision(many, RECEIPT, "sum", most=12).silence == "too_long"
 
 
+def test_each_kind_of_operations_has_its_confidence_and_symbols_are_arithmetic(many):
+    least = {"arithmetic": 0.9, "functions": 0.7, "lists": 0.6}
+    config = dataclasses.replace(many[2], confidence=least, vocabulary=many[2].vocabulary)
+    for text, operation, kind in (
+        ("What is 12 plus 30?", "+", "arithmetic"),
+        ("12 squared, please", "square", "functions"),
+        (RECEIPT, "sum", "lists"),
+    ):
+        for more in (0.02, -0.02):
+            sure = 1 - (1 - least[kind] - more) / 4  # whose certainty is so much above the least one
+            found = decision((*many[:2], config), text, operation, sure=int(sure * SCALE))
+            assert (found.kind, found.silence is None) == (kind, more > 0)
+    assert decision((*many[:2], config), "What is 12 + 30?", "sum").kind == "arithmetic"
+
+
 def test_one_number_is_enough_for_some_operations_only(many):
     text = "the square of 12, please"
     assert decision(many, text, "square").status is Status.OK
@@ -161,9 +176,7 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which
     model, _, config = many
     reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
     torch.nn.init.normal_(reader.set_columns.weight)
-    (fields,) = place_tensors(
-        texts, config.num_digits + 1, steps=[0], one_group=True, with_columns=True, device="cpu"
-    )
+    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, with_columns=True, device="cpu")
     kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
     other = (fields, fields._replace(facts=fields.facts * 0), fields._replace(columns=fields.columns * 0))
     with torch.no_grad():
