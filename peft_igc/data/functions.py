@@ -24,10 +24,12 @@ from .arithmetic import Row, conversation
 from .columns import canonical, columns_of, label
 from .files import read_rows
 from .wording.drawing import surround
+from .wording.handwritten import files_by
 from .wording.phrases import casual, choose, words
 
 
 _SLOTS = "abcd"
+BEYOND = "beyond"  # the author whose texts `answer_rows` reads, a third of which is held out
 _LIMITS = Limits(operations=("+", "-", "*", "/"))
 _EXACT = 0.9  # share of the rows whose result ends, if they can be drawn so
 _TRIES = 100
@@ -259,11 +261,34 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
         seed: Of the stream.
         operations: Those of the adapter; a text that asks for another one asks for none.
     """
-    rng, seen, texts = random.Random(f"answers/{seed}/{held_out}"), Counter[str](), []
+    seen, texts = Counter[str](), []
     for line in read_rows(path, wanted="that is a text with slots"):
         seen[line["kind"]] += 1
         if "operation" in line and (seen[line["kind"]] % 3 == 0) == held_out:
             texts.append(line)
+    yield from _rows_of(texts, held_out, random.Random(f"answers/{seed}/{held_out}"), operations)
+
+
+def author_rows(seed: int, part: str = "trained", operations: Sequence[str] = (), often: int = 8) -> Iterator[Row]:
+    """An endless stream of rows from the texts of many authors (`wording.handwritten`).
+
+    Args:
+        seed: Of the stream.
+        part: Which authors, "trained" or one of `handwritten.HELD_OUT`.
+        operations: As in `answer_rows`.
+        often: How many times as often as others a text is drawn that asks for a function, its `operation`.
+    """
+    texts: list[dict[str, Any]] = []
+    for line in (line for path in files_by(part) if path.stem != BEYOND for line in read_rows(path)):
+        two = {"operation": line["operator"], "operands": [*line["order"]]}
+        texts += [two | line] * (often if "operation" in line else 1)
+    yield from _rows_of(texts, False, random.Random(f"authors/{part}/{seed}"), operations)
+
+
+def _rows_of(
+    texts: Sequence[Mapping[str, Any]], held_out: bool, rng: random.Random, operations: Sequence[str]
+) -> Iterator[Row]:
+    """The rows of `answer_rows` from some texts."""
     while True:
         for line in rng.sample(texts, len(texts)):
             is_asked = not operations or line["operation"] in operations

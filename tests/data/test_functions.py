@@ -13,7 +13,7 @@ from pathlib import Path
 from peft_igc.data import functions
 from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
-from peft_igc.data.functions import answer_rows, function_rows, list_rows
+from peft_igc.data.functions import answer_rows, author_rows, function_rows, list_rows
 from peft_igc.text import operations
 from peft_igc.text.literals import integers
 from peft_igc.text.values import Limits
@@ -118,3 +118,15 @@ def test_every_third_text_of_a_kind_is_held_out(tmp_path):
     )
     assert other == {"word2", "word5", "word8"}
     assert first == {f"word{n}" for n in range(9)} - other
+
+
+def test_texts_by_many_hands_ask_for_their_operation_and_those_for_functions_come_more_often():
+    asked = ("+", "-", "*", "/", "sum", "mean", "percent")
+    rows, once = (list(islice(author_rows(0, operations=asked, often=often), 1500)) for often in (8, 1))
+    assert {row["igc_operator"] for row in rows} == {*asked, "none"}  # a text for another function asks for none
+    many, few = (sum(row["igc_operator"] in asked[4:] for row in some) for some in (rows, once))
+    assert many > 3 * few > 0
+    for row in rows:
+        if row["igc_operator"] == "mean" and row["igc_result"] != "inexact":
+            assert Fraction(row["igc_result"]) == sum(map(Fraction, row["igc_operands"])) / len(row["igc_operands"])
+    assert not {text_of(row) for row in islice(author_rows(0, "calibrated"), 300)} & {text_of(row) for row in rows}
