@@ -349,7 +349,7 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
                 [
                     0.0
                     if one is None
-                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled)
+                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled, kind=one.kind)
                     for one, *chances in zip(decisions, asked, sure, strict=True)
                 ]
             )
