@@ -3,7 +3,7 @@
 * `columns`: the operand columns of a dataset, checked and encoded as tensors.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
-* `functions`: rows for functions of given numbers, such as sums of lists.
+* `functions`: rows for functions of given numbers, such as percentages.
 * `bigbench`: the BIG-bench arithmetic task, generated.
 * `writing_rows`: rows that train the writing alone.
 * `dataset`: any rows as a `datasets.Dataset`, and what they teach; `files`: rows and evaluation items from files.
