@@ -1,6 +1,6 @@
 """The commands of the command line: what `peft-igc demo`, `eval`, `trace` and the others do with their arguments.
 
-In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `demo`, `sft`,
+In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `sft`,
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
 """
 
