@@ -200,7 +200,7 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """`peft-igc check`: 1 if a claim is untrue."""
-    from .data.checked_files import check_file
+    from .data.files import check_file
     from .text.claims import Verdict
 
     counts: collections.Counter[str] = collections.Counter()

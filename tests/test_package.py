@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
 LONGEST_FUNCTION = 60
-MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 61  # folders at the top of the package; in one; between rooms
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 54  # folders at the top of the package; in one; between rooms
 
 # From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
 ROOMS: dict[str, set[str]] = {
