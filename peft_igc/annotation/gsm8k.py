@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os.path import commonprefix
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -367,9 +367,7 @@ def _by_rule(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
         return "part of a longer expression" if mark.is_part else "the text says another expression"
     if step.result is not None and Fraction(step.result) != Fraction(str(mark.stated)):
         return "another result"  # such as a percentage
-    result = step.status.name.lower() if step.result is None else step.result
-    operands = None if step.operands is None else list(step.operands)
-    return step.operator, operands, result, mark.expression
+    return cast(_Entry, tuple(step.columns.values()))
 
 
 def _in_words(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
