@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -48,15 +48,27 @@ class Found(NamedTuple):
         }
 
 
+def find_files(names: Iterable[str]) -> list[Path]:
+    """The paths of files, all of which have to be there before one is read.
+
+    Raises:
+        FileNotFoundError: Some are not; names all of them.
+    """
+    paths = [Path(name).expanduser() for name in names]
+    if missing := [f"`{path}`" for path in paths if not path.is_file()]:
+        raise FileNotFoundError(
+            f"{', '.join(missing)}: no such file, so nothing was checked. Pass text, Markdown, JSONL or CSV files."
+        )
+    return paths
+
+
 def check_file(path: Path) -> Iterator[Found]:
     """The claims of a file, in order.
 
     Raises:
-        FileNotFoundError: No such file.
+        OSError: The file cannot be opened.
         ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"`{path}` does not exist, or is no file. Pass a text, Markdown, JSONL or CSV file.")
     name = path.name.lower()
     opened = gzip.open if name.endswith(".gz") else open
     kind = Path(name.removesuffix(".gz")).suffix
