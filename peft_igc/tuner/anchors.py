@@ -239,9 +239,7 @@ def context_starts(
     return torch.where((every < anchors[..., None]) & counts, every, -1).amax(-1).clamp(min=0)
 
 
-def context_start(
-    context: str | int, rules: Rules, anchor: int, kind: int, anchors: Sequence[tuple[int, int]]
-) -> int:
+def context_start(context: str | int, rules: Rules, anchor: int, kind: int, anchors: Sequence[tuple[int, int]]) -> int:
     """`context_starts` of one anchor on the host; `anchors` are positions and kinds of those of its text."""
     if isinstance(context, int):
         return max(anchor - context + 1, 0)
