@@ -33,6 +33,7 @@ from peft_igc.trainer.precision import in_bf16
 
 
 MOST_WRONG = 0.003
+FURTHER_ITEMS = 650  # each text once
 READ, UNREAD, MENTIONS = MERGED.values()
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
@@ -74,6 +75,7 @@ def sets() -> dict[str, list[dict[str, Any]]]:
     found = {
         "calibrated": texts_of_authors("calibrated", AUTHOR_ITEMS, 0, SUPPORTED),
         "unread_authors": texts_of_authors("measured", AUTHOR_ITEMS, 0, SUPPORTED),
+        "further_author": texts_of_authors("further", FURTHER_ITEMS, 0, SUPPORTED),
     }
     for name, files in (("unread_requests", UNREAD), ("read_requests", READ), ("mentions", MENTIONS)):
         found[name] = [item for file in files for item in plain_requests(file)]

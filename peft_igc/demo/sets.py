@@ -84,7 +84,7 @@ def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[st
 def texts_of_authors(part: str, n: int, seed: int, limits: Limits) -> list[dict[str, Any]]:
     """n items of texts by authors of whom none is trained, each filled once as long as there are others.
 
-    `part` of `handwritten.HELD_OUT` is "calibrated" or "measured"; the seed is that of their order and numbers.
+    `part` is a key of `handwritten.HELD_OUT`; the seed is that of their order and numbers.
     """
     texts, items = texts_by(part), []
     order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
