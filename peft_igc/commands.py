@@ -200,12 +200,12 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """`peft-igc check`: 1 if a claim is untrue."""
-    from .data.files import check_file
+    from .data.files import check_file, find_files
     from .text.claims import Verdict
 
     counts: collections.Counter[str] = collections.Counter()
-    for name in arguments.files:
-        for found in check_file(Path(name).expanduser()):
+    for name, path in zip(arguments.files, find_files(arguments.files), strict=True):
+        for found in check_file(path):
             claim = found.claim
             counts[claim.verdict] += 1
             if arguments.json:

@@ -33,10 +33,7 @@ def read_items(path: str | Path) -> list[dict[str, Any]]:
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is no item; the message names file and line.
     """
-    if str(path).lower().removesuffix(".gz").endswith(".csv"):
-        return _read_csv(Path(path))
-    items = read_rows(path, wanted='with "prompt" and "target"')
-    return [_checked(item, f"`{path}`, line {number}") for number, item in enumerate(items, start=1)]
+    return [_checked(item, where) for where, item in _placed_rows(path, 'with "prompt" and "target"')]
 
 
 def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
@@ -66,24 +63,22 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_prompts(path: str | Path) -> list[str]:
-    """Prompts from a file: a text file with one prompt per line, or one that `read_items` or `read_rows` can read.
+    """Prompts from a file: JSON lines (a name that ends in `.jsonl` or `.json`) or CSV with the field `prompt`, or a
+    text file with one prompt per line.
 
-    JSON lines (a name that ends in `.jsonl` or `.json`) need the field `prompt` only. Empty lines of a text are left
-    out. Each of them may be compressed (`.gz`).
+    Empty lines of a text are left out. Each of them may be compressed (`.gz`).
 
     Raises:
         FileNotFoundError: No such file.
         ValueError: A file without prompts, or a line that has none; the message names file and line.
     """
-    name = str(path).lower().removesuffix(".gz")
-    if name.endswith(".csv"):
-        return [item["prompt"] for item in read_items(path)]
-    if name.endswith((".jsonl", ".json")):
-        found = [row.get("prompt") for row in read_rows(path, wanted='with "prompt"')]
-        for number, prompt in enumerate(found, start=1):
-            if not isinstance(prompt, str) or not prompt.strip():
-                raise ValueError(f'`{path}`, line {number}: "prompt" must be a text, got {prompt!r}.')
-        return [str(prompt) for prompt in found]
+    if str(path).lower().removesuffix(".gz").endswith((".csv", ".jsonl", ".json")):
+        found = []
+        for where, row in _placed_rows(path, 'with "prompt"'):
+            if not isinstance(prompt := row.get("prompt"), str) or not prompt.strip():
+                raise ValueError(f'{where}: "prompt" must be a text, got {prompt!r}; the fields are {sorted(row)}.')
+            found.append(prompt)
+        return found
     with _opened(Path(path)) as file:
         lines = [line for line in file.read().splitlines() if line.strip()]
     if not lines:
@@ -91,11 +86,19 @@ def read_prompts(path: str | Path) -> list[str]:
     return lines
 
 
+def _placed_rows(path: str | Path, wanted: str) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of CSV or JSON lines, each after its file and line; `wanted` as in `read_rows`."""
+    if str(path).lower().removesuffix(".gz").endswith(".csv"):
+        return _read_csv(Path(path))
+    return [(f"`{path}`, line {number}", row) for number, row in enumerate(read_rows(path, wanted=wanted), start=1)]
+
+
 @contextmanager
 def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
     """A file, decompressed; as text without a byte order mark, whose line ends stay as they are."""
     if not path.is_file():
-        raise FileNotFoundError(f"The data file `{path}` does not exist. Pass a JSONL file.")
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"The file `{path}` {problem}. Pass the name of a file.")
     options: Any = {"encoding": "utf-8-sig", "newline": ""} if mode == "rt" else {}
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **options) as file:
@@ -119,8 +122,8 @@ def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
     return item
 
 
-def _read_csv(path: Path) -> list[dict[str, Any]]:
-    """The items of a CSV file. An empty `group` is no group."""
+def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The lines of a CSV file, each after its place. An empty `group` is no group."""
     items = []
     with _opened(path) as file:
         reader = csv.DictReader(file, strict=True)
@@ -129,7 +132,7 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
                 where = f"`{path}`, line {reader.line_num}"
                 if None in row or None in row.values():
                     raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
-                items.append(_checked({k: v for k, v in row.items() if v or k != "group"}, where))
+                items.append((where, {k: v for k, v in row.items() if v or k != "group"}))
         except csv.Error as error:
             raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
     if not items:
@@ -189,6 +192,20 @@ class Found(NamedTuple):
         }
 
 
+def find_files(names: Iterable[str]) -> list[Path]:
+    """The paths of files, all of which have to be there before one is read.
+
+    Raises:
+        FileNotFoundError: Some are not; names all of them.
+    """
+    paths = [Path(name).expanduser() for name in names]
+    if missing := [f"`{path}`" for path in paths if not path.is_file()]:
+        raise FileNotFoundError(
+            f"{', '.join(missing)}: no such file, so nothing was checked. Pass text, Markdown, JSONL or CSV files."
+        )
+    return paths
+
+
 def check_file(path: Path) -> Iterator[Found]:
     """The claims of a file, in order.
 
@@ -196,8 +213,6 @@ def check_file(path: Path) -> Iterator[Found]:
         FileNotFoundError: No such file.
         ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"`{path}` does not exist, or is no file. Pass a text, Markdown, JSONL or CSV file.")
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     reader = {".jsonl": _json_lines, ".csv": _cells}.get(kind, _text_lines)
     with _opened(path) as file:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..numbers.digits import PAD, classes
 from ..text.literals import JOINTS, integers
-from ..text.pieces import CONTROL
+from ..text.pieces import CONTROL, words
 from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Spelled
@@ -39,8 +39,6 @@ _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
 _LINE = re.compile(f"[\n{CONTROL}]")
 _WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
-# What may differ between the last numbers of a list in one line: `5, 6, and 7`.
-_JOINTS = re.compile(r"\b(?:and|or|then|plus|und|oder|et|ou|y|e)\b|[,;&]")
 
 
 class Run(NamedTuple):
@@ -120,6 +118,12 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     return Places([one + begin for one in at], [sentence[one] for one in at], numbers, layout)
 
 
+@functools.cache
+def _joints() -> re.Pattern[str]:
+    """What may differ between the last numbers of a list in one line: `5, 6, and 7`."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(words().joints))})\b|[,;&]")
+
+
 def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
     """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
 
@@ -133,7 +137,7 @@ def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]
         *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
         counts += [0] * bool(broken)
         gaps.append(_shape(gap))
-        joints.append(_shape(_JOINTS.sub("", gap)) if counts[-1] else "no joint")
+        joints.append(_shape(_joints().sub("", gap)) if counts[-1] else "no joint")
         index.append(counts[-1])
         counts[-1] += 1
         end = ends[run.last]
