@@ -8,15 +8,16 @@ Try it: `pytest tests/text/test_operations.py`
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import operator
+import os
 import re
 import statistics
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def _within(slots: threading.Semaphore, seconds: float, call: Callable[[], Fract
     return answer.result()
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Function:
     """A named function of `fewest` to `most` arguments."""
 
@@ -224,6 +225,17 @@ ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 def kind_of(operation: str) -> str:
     """The kind of an operation, one of `KINDS`."""
     return ARITHMETIC if not operation.isalpha() else GIVEN if takes(operation) else LISTS
+
+
+def _free_slots() -> None:
+    """Forgets, in the child of a fork, the calls of its parent, whose threads it does not have."""
+    for name, function in FUNCTIONS.items():
+        if function.slots is not None:
+            FUNCTIONS[name] = dataclasses.replace(function, slots=threading.Semaphore(_MOST_CALLS))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_slots)
 
 
 def takes(operation: str) -> int:

@@ -203,7 +203,7 @@ def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_withou
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
-def test_no_rows_are_written_without_their_report(tmp_path, monkeypatch):
+def test_on_a_full_disk_there_are_neither_rows_without_their_report_nor_parts_of_files(tmp_path, monkeypatch):
     output, whole = tmp_path / "made.jsonl", Path.write_text
     output.write_text("of an earlier run\n")
 
@@ -216,6 +216,7 @@ def test_no_rows_are_written_without_their_report(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write(SimpleNamespace(rows=[{"prompt": "1+1"}], report=SimpleNamespace(as_dict=dict)), output, {})
     assert output.read_text() == "of an earlier run\n"
+    assert [*tmp_path.iterdir()] == [output]
 
 
 @pytest.mark.slow

@@ -85,7 +85,11 @@ def test_prompts_are_the_same_whatever_holds_them(tmp_path, name):
     if "json" in name.lower():
         content = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
     if name.endswith(".csv"):
-        content = csv_text([{"prompt": prompt, "target": "2"} for prompt in prompts])
+        content = "\n".join(["prompt", *prompts])
     content = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert read_prompts(tmp_path / name) == prompts
+    if not name.endswith(("txt", "gz")):
+        (tmp_path / name).write_text("text\nb" if "csv" in name else '{"text": "b"}')
+        with pytest.raises(ValueError, match=f'{name}`, line .: "prompt" must be a text, got None; .* \\[.text.]'):
+            read_prompts(tmp_path / name)
