@@ -27,11 +27,10 @@ import torch
 from peft.utils import CONFIG_NAME
 
 from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
-from ..mappings.decisions import Decision, certainty, least_of
+from ..mappings.decisions import ARITHMETIC, KINDS, Decision, certainty, kind_of, least_of
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
-from ..text.operations import ARITHMETIC, KINDS, kind_of
 from ..tuner.base_model import innermost_model
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig

@@ -18,7 +18,7 @@ import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..text.operations import ARITHMETIC, FUNCTIONS, LISTS, kind_of, takes
+from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Span
@@ -29,6 +29,8 @@ from .places import Run, StepTexts
 from .readings import SCALE, Mark
 
 
+# Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
+ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts; about those of lists once
 _DASHES = ("-", "\u2212", "－")
@@ -158,6 +160,11 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     if isinstance(found, Refusal) and found.culprit is not None and not found.ruled:
         said = said._replace(culprit=said.tokens_of(found.culprit))
     return said
+
+
+def kind_of(operation: str) -> str:
+    """The kind of an operation, one of `KINDS`."""
+    return ARITHMETIC if not operation.isalpha() else GIVEN if takes(operation) else LISTS
 
 
 def least_of(confidence: float | Mapping[str, float], kind: str) -> float:

@@ -218,13 +218,6 @@ _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
 _BUILT_IN = frozenset(FUNCTIONS)
 _RESERVED = frozenset({"none", "expression", "of"})
-# Kinds: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
-ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
-
-
-def kind_of(operation: str) -> str:
-    """The kind of an operation, one of `KINDS`."""
-    return ARITHMETIC if not operation.isalpha() else GIVEN if takes(operation) else LISTS
 
 
 def _free_slots() -> None:

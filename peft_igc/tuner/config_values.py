@@ -12,7 +12,7 @@ import re
 from types import MappingProxyType
 from typing import Any
 
-from ..text.operations import KINDS
+from ..mappings.decisions import KINDS
 from ..text.rounding import Rounding
 from ..text.token_table import TokenTable
 

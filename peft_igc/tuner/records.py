@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from ..mappings.decisions import Decision, least_of
+from ..mappings.decisions import ARITHMETIC, Decision, least_of
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
-from ..text.operations import ARITHMETIC
 from ..text.refusals import Reason
 from ..text.values import Value
 from ..text.vocabulary import UNSEEN

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.decisions import Decision, decided, least_of, results_of
+from ..mappings.decisions import ARITHMETIC, Decision, decided, least_of, results_of
 from ..mappings.places import LEAD, StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
-from ..text.operations import ARITHMETIC
 from ..text.values import Limits
 from ..text.vocabulary import PADDING, UNSEEN
 from .adapter import Adapter
