@@ -17,6 +17,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from peft_igc.data.wording.drawing import surround
 from peft_igc.data.wording.handwritten import files_by
 from peft_igc.data.wording.phrases import choose, words
 from peft_igc.numbers.calculator import NO_ARITHMETIC
-from peft_igc.text.literals import integers
+from peft_igc.text.literals import integers, numbers_of
+from peft_igc.text.pieces import split
 from peft_igc.text.reading import read
 from peft_igc.text.values import Value
 
@@ -160,8 +162,11 @@ def list_rows(
 
 
 def _is_readable(text: str, operands: Sequence[str]) -> bool:
-    """Whether no letter or mark of a text touches an operand."""
-    return {one.digits for one in integers(text, decimals=True)}.issuperset(one.lstrip("-") for one in operands)
+    """Whether no letter or mark of a text touches an operand, and its minus sign is no dash, as in `5 -8`."""
+    digits = {one.digits for one in integers(text, decimals=True)}
+    values = {one.value for one in numbers_of(split(f"{text}\n", 0), percents=True)}
+    signed = {Fraction(one) for one in operands if one.startswith("-")}
+    return digits.issuperset(one.lstrip("-") for one in operands) and values.issuperset(signed)
 
 
 def _numbers(count: int, operator: str, rng: random.Random) -> list[str]:

@@ -12,7 +12,8 @@ from itertools import islice
 from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
 from peft_igc.text import operations
-from peft_igc.text.literals import integers
+from peft_igc.text.literals import integers, numbers_of
+from peft_igc.text.pieces import split
 from peft_igc.text.values import Limits
 from recipes import many_operands
 from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows
@@ -45,6 +46,8 @@ def test_lists_have_all_of_their_numbers_as_operands_in_the_order_of_the_text_an
         place = 0
         for operand in step.operands:  # other numbers, such as those of a row, may be between
             place = listed.index(operand.lstrip("-"), place) + 1
+        read = {one.value for one in numbers_of(split(f"{text_of(row)}\n", 0), percents=True)}
+        assert read.issuperset(Fraction(one) for one in step.operands if one.startswith("-"))  # no dash as in `5 -8`
         value = Fraction(LISTS[step.operator]([Fraction(one) for one in step.operands]))
         assert step.result is None or Fraction(step.result) == value
         assert 3 <= len(step.operands) <= 50
