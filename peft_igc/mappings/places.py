@@ -4,8 +4,7 @@ In: the ids of a text as a list, and a `TokenTable`. Out, on the host: `Run`s, e
 length, and `Places`: one for each number and one for each other token. A broken number (see `text.literals`) is one
 place, but cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place:
 `text.requests` knows them, and the network reads the request as it is without. Signs, and which numbers are operands,
-are not decided here. The ids of a batch come to the host in one copy (`StepTexts`), and their places go to the device
-in groups of contexts of like length (`PlaceTensors`).
+are not decided here. The places of a batch go to the device in groups of contexts of like length (`PlaceTensors`).
 """
 
 from __future__ import annotations
@@ -244,24 +243,10 @@ class StepTexts(NamedTuple):
     first: int  # the position in the text of the tokens with index 0
 
     @classmethod
-    def of(cls, table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0) -> StepTexts:
-        """From the ids [B, n] of all rows, `first` the position of the first ones, in one synchronisation.
-
-        `anchors` and `since` [B, A] int64 are positions in the text.
-        """
-        width, count, n = ids.shape[1], ids.numel(), anchors.numel()
-        values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
-        rows = [values[at : at + width] for at in range(0, count, width)]
-        skipped = int(first)
-        last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
-        begin = [max(one - skipped, 0) for one in values[count + n :]]
-        return cls.of_lists(table, rows, last, begin, skipped)
-
-    @classmethod
     def of_lists(
         cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
     ) -> StepTexts:
-        """From what is on the host already; `rows`, `anchors`, `since` and `first` as in the attributes."""
+        """The texts of steps; `rows`, `anchors`, `since` and `first` as in the attributes."""
         places = []
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)

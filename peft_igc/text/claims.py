@@ -3,7 +3,7 @@
 In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
 (also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
 is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
-Files are read in `data.checked_files`.
+Files are read in `data.files`.
 Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
 """
 

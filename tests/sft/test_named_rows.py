@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from tiny_training import rows
@@ -10,6 +11,7 @@ from trl.scripts.utils import DatasetConfig
 
 from peft_igc import cli
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
+from peft_igc.data.files import read_rows
 from peft_igc.sft import datasets
 from peft_igc.sft.arguments import IGCArguments
 from peft_igc.text.values import Limits
@@ -118,27 +120,18 @@ def refused(argv, capsys):
     return lines[0]
 
 
-FAULTS = {
-    "floats": ({"igc_operands": [58.0, 36], "igc_result": None}, "holds 58.0 of type `float`"),
-    "floats in a column of integers": ({"igc_operands": [58, 36.5], "igc_result": None}, "holds 36.5 of type"),
-    "a wrong result": ({"igc_result": "1"}, "`igc_result` '1' contradicts its operands"),
-    "an unknown operator": ({"igc_operator": "max"}, "`igc_operator` 'max' is unknown"),
-    "one number": ({"igc_operands": ["5"]}, "must hold exactly two numbers"),
-    "a text for a number": ({"igc_operands": ["5", "x"]}, "`igc_operands`"),
-    "operands that the text lacks": ({"prompt": "a+b="}, "no number before the anchor spells the operand"),
-}  # fmt: skip
+FAULTS = read_rows(Path(__file__).with_name("faults.jsonl"))
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, name):
-    fault, message = FAULTS[name]
-    place = 3 if name == "floats" else 19  # held out with this seed, or trained
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault["name"])
+def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, fault):
+    place = 3 if fault["name"] == "floats" else 19  # held out with this seed, or trained
     given = rows(20)
-    given[place] = given[place] | fault
+    given[place] = given[place] | fault["changed"]
     path = file_of(tmp_path, given)
     line = refused(arguments(base, tmp_path / "out", *SMALL, dataset_name=path, max_steps="9"), capsys)
     assert f"`{path}`, line {place + 1}" in line
-    assert message in line
+    assert fault["message"] in line
     assert not (tmp_path / "out" / "adapter_model.safetensors").exists()
 
 

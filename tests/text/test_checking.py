@@ -7,7 +7,7 @@ import time
 from fractions import Fraction
 
 from peft_igc import cli
-from peft_igc.data.checked_files import check_file
+from peft_igc.data.files import check_file
 from peft_igc.text import Reason, Verdict, check
 
 
