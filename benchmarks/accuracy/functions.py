@@ -61,11 +61,10 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
 
 
 def fitted_on(operations: Sequence[str], count: int) -> list[dict[str, Any]]:
-    """The items that `confidence` is fitted on: like the rows that are trained, and by authors of whom none is. Half
-    of them are not fitted."""
+    """Items, half of which fit `confidence`: like the rows that are trained, and by authors of whom none is."""
     mixture = replace(TOKENS_MIXTURE, **settings()["igc_generated_mixture"])
-    streams: list[Iterable[Row]] = [list_rows(100), function_rows(100), author_rows(100, "calibrated", operations)]
-    streams.append(ArithmeticRows(100, limits=Limits(), mixture=mixture, wording=TRAINING))
+    generated = ArithmeticRows(100, limits=Limits(), mixture=mixture, wording=TRAINING)
+    streams = (list_rows(100), function_rows(100), author_rows(100, "calibrated", operations), generated)
     rows = [row for stream in streams for row in islice(stream, 2 * count)]
     return [{"prompt": row["prompt"][0]["content"], "target": due_of(row)} for row in rows]
 
@@ -167,8 +166,6 @@ def main() -> None:
     results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
     if arguments.lookup is not None:
         results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
-    told = {name: one["groups"] for name, one in results["sets"].items()}
-    print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     write(arguments.output, results)
 
 
