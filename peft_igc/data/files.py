@@ -99,9 +99,10 @@ def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"The file `{path}` {problem}. Pass the name of a file.")
-    options: Any = {"encoding": "utf-8-sig", "newline": ""} if mode == "rt" else {}
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    options = {"encoding": "utf-8-sig", "newline": ""} if mode == "rt" else {}
     try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **options) as file:
+        with opener(path, mode, **options) as file:
             yield file
     except UnicodeDecodeError as error:
         raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error

@@ -123,7 +123,7 @@ def refused(argv, capsys):
 FAULTS = read_rows(Path(__file__).with_name("faults.jsonl"))
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault["name"])
+@pytest.mark.parametrize("fault", [one for one in FAULTS if "changed" in one], ids=lambda fault: fault["name"])
 def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, fault):
     place = 3 if fault["name"] == "floats" else 19  # held out with this seed, or trained
     given = rows(20)
@@ -142,26 +142,11 @@ def renamed(given, **names):
 
 
 @pytest.mark.parametrize("held_out", ["0", "100"])
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (
-            {"igc_operator": "igc_operater"},
-            "has the column `igc_operater`, which is not read. Operand columns are `igc_operator`, ",
-        ),
-        ({"igc_operands": "igc_operand"}, "has the column `igc_operand`, which is not read. Operand columns are"),
-        ({"igc_result": "IGC-Results"}, "has the column `IGC-Results`, which is not read. Operand columns are"),
-        (
-            {name: name.removeprefix("igc_") for name in COLUMNS},
-            "No training row has a value in `igc_operator` or `igc_expression`",
-        ),
-        (dict.fromkeys(COLUMNS), "find them with `peft-igc annotate`"),
-    ],
-)
-def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, names, message, held_out):
-    path = file_of(tmp_path, renamed(rows(20), **names))
+@pytest.mark.parametrize("fault", [one for one in FAULTS if "renamed" in one], ids=lambda fault: fault["name"])
+def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, fault, held_out):
+    path = file_of(tmp_path, renamed(rows(20), **fault["renamed"]))
     more = ["--igc_held_out", held_out]
-    assert message in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
+    assert fault["message"] in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
     assert not (tmp_path / "out").exists()
 
 
