@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,9 +20,16 @@ import torch
 from torch import Tensor
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder
-from vllm.v1.kv_cache_interface import HiddenStateCacheSpec
+from vllm.v1.core import kv_cache_utils as planning
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    HiddenStateCacheSpec,
+    MLAAttentionSpec,
+    UniformTypeKVCacheSpecs,
+)
 
 
+NAME = "igc.layers."  # with one integer behind it, which vLLM allows in the name of a layer with a cache
 WORDS = 16  # bytes of the two integers
 NUMBERED = 1 << 16  # records whose serial numbers are made at once
 ALIGNED = 16  # a record is a multiple of this many bytes
@@ -167,6 +175,40 @@ class RecordLayer(AttentionLayerBase):
     def compressed(self, table: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
         """The compressed tokens [n, W, d] at positions [n, W] of requests [n, 1]."""
         return self.features[table[rows, positions // self.block_size].long(), positions % self.block_size]
+
+
+def join_full_attention() -> None:
+    """Has vLLM (0.32) keep records in the blocks of a model's full attention, of which a text has one for every token.
+
+    Where a model has several kinds of attention, vLLM gives records blocks of their own, each as large as one of all
+    layers of a kind. But layers of another size may follow the others in a block, as long as no kind has more layers.
+    """
+    make, check = planning.get_kv_cache_groups, planning.validate_kv_cache_layout
+    if make.__module__ == __name__:
+        return
+
+    def get_kv_cache_groups(vllm_config: Any, kv_cache_spec: dict[str, Any]) -> list[Any]:
+        own = {name: spec for name, spec in kv_cache_spec.items() if name.startswith(NAME)}
+        groups = make(vllm_config, {name: spec for name, spec in kv_cache_spec.items() if name not in own})
+        most = max((len(group.layer_names) for group in groups), default=0)
+        for group in groups:
+            its = group.kv_cache_spec
+            specs = getattr(its, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, its)
+            is_full = all(type(spec) in (FullAttentionSpec, MLAAttentionSpec) for spec in specs.values())
+            if own and is_full and len(specs) == most:
+                specs = {**specs, **{name: replace(spec, block_size=its.block_size) for name, spec in own.items()}}
+                joined = UniformTypeKVCacheSpecs(block_size=its.block_size, kv_cache_specs=specs)
+                group.layer_names, group.kv_cache_spec = [*specs], joined
+                return groups
+        return make(vllm_config, kv_cache_spec)
+
+    def validate_kv_cache_layout(layout: Any, kv_cache_groups: list[Any]) -> None:
+        others = [[name for name in group.layer_names if not name.startswith(NAME)] for group in kv_cache_groups]
+        check(
+            layout, [replace(group, layer_names=names) for group, names in zip(kv_cache_groups, others, strict=True)]
+        )
+
+    planning.get_kv_cache_groups, planning.validate_kv_cache_layout = get_kv_cache_groups, validate_kv_cache_layout
 
 
 def first(x: Tensor, count: int) -> Tensor:
