@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -162,7 +162,7 @@ class RecordLayer(AttentionLayerBase):
             self._until = self._next + max(count, NUMBERED)
             self._numbers = torch.arange(self._next, self._until, device=device)[:, None].repeat(1, 2)
         serial, self._next = self._next, self._next + count
-        start = serial - self._until + len(self._numbers)
+        start = serial - self._until + self._numbers.shape[0]
         return serial, self._numbers[start : start + count]
 
     def ids(self, table: Tensor, rows: list[int], lengths: list[int]) -> list[list[int]]:
@@ -213,12 +213,13 @@ def join_full_attention() -> None:
 
 def first(x: Tensor, count: int) -> Tensor:
     """The first rows of a tensor that may be padded."""
-    return x if len(x) == count else x[:count]
+    return x if x.shape[0] == count else x[:count]
 
 
 def to_device(rows: list[Sequence[int]], device: Any) -> Tensor:
     """Integers on the device; from pinned memory, as a copy from other memory may wait for all that runs there."""
-    return torch.tensor(rows, pin_memory=device.type != "cpu").to(device, non_blocking=True)
+    flat = torch.tensor([*chain.from_iterable(rows)], pin_memory=device.type != "cpu")
+    return flat.to(device, non_blocking=True).view(len(rows), -1)
 
 
 def to_host(facts: Tensor) -> tuple[Tensor, Any]:
