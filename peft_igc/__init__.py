@@ -9,7 +9,7 @@ its adapters. Everything else, torch included, is imported when a name below is 
 columns is in `peft_igc.trainer` (needs TRL), the command line in `peft_igc.cli`.
 
 Rooms, from the ground up; each imports only those before it: `numbers`, `mappings`, `data`, `tuner`, `plugin`,
-`inference`, `trainer`, `annotation`, `sft`, `demo`, `cli`.
+`inference`, `trainer`, `annotation`, `sft`, `cli`.
 """
 
 import importlib

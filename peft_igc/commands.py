@@ -1,6 +1,6 @@
 """The commands of the command line: what `peft-igc demo`, `eval`, `trace` and the others do with their arguments.
 
-In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `demo`, `sft`,
+In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit code. The work is in `sft`,
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
 """
 
@@ -200,12 +200,12 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """`peft-igc check`: 1 if a claim is untrue."""
-    from .data.checked_files import check_file
+    from .data.files import check_file, find_files
     from .text.claims import Verdict
 
     counts: collections.Counter[str] = collections.Counter()
-    for name in arguments.files:
-        for found in check_file(Path(name).expanduser()):
+    for name, path in zip(arguments.files, find_files(arguments.files), strict=True):
+        for found in check_file(path):
             claim = found.claim
             counts[claim.verdict] += 1
             if arguments.json:

@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from peft_igc.demo.sets import generated_sets
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.evaluation import Answer, answer_tokens
 from peft_igc.inference.loading import load_adapter, tiny_base
+from peft_igc.sft.sets import generated_sets
 from peft_igc.text import Limits
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 

@@ -240,7 +240,8 @@ def test_what_is_missing_for_a_trace_is_named_before_the_base_is_loaded(embedded
         (["--json", "What is 1 + 1?"], "There is no prompt. Write one before `--json`"),
         (["1+1", "--html", str(tmp_path)], f"`--html {tmp_path}` is a folder"),
         (["1+1", "--json", "nowhere/a"], "The folder `nowhere` of `--json nowhere/a` does not exist"),
-        (["--prompts", str(tmp_path / "none")], "does not exist"),
+        (["--prompts", str(tmp_path / "none")], "none` does not exist. Pass the name of a file."),
+        (["--prompts", str(tmp_path)], f"`{tmp_path}` is a folder. Pass the name of a file."),
     ]:
         assert cli.main(["trace", "--base", "nowhere", *embedded[2:], *more]) == 2
         assert message in capsys.readouterr().err

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
 LONGEST_FUNCTION = 60
-MOST_ROOMS, MOST_FILES, MOST_ARROWS = 13, 16, 61  # folders at the top of the package; in one; between rooms
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 54  # folders at the top of the package; in one; between rooms
 
 # From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
 ROOMS: dict[str, set[str]] = {
@@ -32,7 +32,6 @@ ROOMS: dict[str, set[str]] = {
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
-    "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "commands": {"torch", "transformers"},
     "cli": {"transformers"},

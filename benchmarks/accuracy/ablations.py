@@ -18,9 +18,9 @@ from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.shapes import lora_rank
 from benchmarks.common.trainings import best_rate, trained
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.demo.measure import OPERATIONS
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import tiny_base
+from peft_igc.sft.measure import OPERATIONS
 
 
 IGC, LORA = "igc", "lora"

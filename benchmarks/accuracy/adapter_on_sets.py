@@ -15,7 +15,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
+import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,11 @@ import yaml
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.common.measuring import DATA, command, facts, write
-from peft_igc.demo.measure import Demonstration
-from peft_igc.demo.sets import ANSWERED, answered, data_folder, generated_sets, measured_items, read, texts_of_authors
+from peft_igc.data.files import read_rows
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
+from peft_igc.sft.measure import Demonstration
+from peft_igc.sft.sets import ANSWERED, answered, generated_sets, read, texts_of_authors
 from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.base_model import TINY
@@ -46,6 +50,10 @@ SIZES = Demonstration(
 )
 SUPPORTED = Limits()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# Of the folder that `PEFT_IGC_DATA` names: questions with annotated solutions, or with expressions, and prompts.
+GSM8K, MAWPS, ASSISTANT = "gsm8k_train.jsonl", "word_problems/mawps.jsonl", "prompts/assistant_prompts.jsonl"
+FIRST = 6001  # question of GSM8K from which on every second one is measured: adapters were trained on those before
+LONGEST = 512  # characters of people's texts; longer ones are left out
 AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 
@@ -90,12 +98,34 @@ def three_numbers(n: int, seed: int) -> Items:
     return made
 
 
+def peoples_texts() -> dict[str, Items]:
+    """Word problems and prompts by name, whose target is None where silence is right; none without a folder."""
+    if not (name := os.environ.get("PEFT_IGC_DATA")):
+        return {}
+    folder = Path(name).expanduser()
+    problems, questions, prompts = (read_rows(folder / name) for name in (MAWPS, GSM8K, ASSISTANT))
+    steps = {item["question"]: len(re.findall(r" [-+*/] ", item["expression"])) for item in problems}
+    one = [(item["question"], Fraction(item["answer"])) for item in problems if steps[item["question"]] < 2]
+    sets: dict[str, list[tuple[str, str | None]]] = {
+        "word_problems": [(text, str(value) if value.denominator == 1 else None) for text, value in one]
+    }
+    several = [one for one in questions[FIRST::2] if len(re.findall("<<.*?>>", one["answer"])) > 1]
+    silent = {
+        "several_steps_mawps": [one["question"] for one in problems if steps[one["question"]] > 1],
+        "several_steps_gsm8k": [one["question"] for one in several],
+        "assistant_prompts": [one["prompt"] for one in prompts if not one["asks_for_a_calculation"]],
+    }
+    sets |= {name: [(text, None) for text in texts] for name, texts in silent.items()}
+    short = {name: [pair for pair in pairs if len(pair[0]) <= LONGEST] for name, pairs in sets.items()}
+    return {name: [{"prompt": text, "target": due} for text, due in pairs] for name, pairs in short.items()}
+
+
 def all_sets(n: int, seed: int) -> dict[str, Items | None]:
     """All sets by name, of generated ones `n` items; None for those whose texts are not at hand."""
     sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
-    sets |= measured_items(data_folder())
+    sets |= peoples_texts()
     forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
     for name, samples in forms.items():
         sets[name] = [{"prompt": one.text, "target": one.value} for one in samples]

@@ -20,19 +20,20 @@ from unittest import mock
 
 import torch
 
-from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, plain_requests
+from benchmarks.accuracy.adapter_on_sets import AUTHOR_ITEMS, DEVICE, SUPPORTED, peoples_texts, plain_requests
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.trainings import trained
 from benchmarks.tables import MERGED
 from peft_igc.calibration import fit_temperature, operating_curve, read_prompts
 from peft_igc.calibration.calibrate import choose_confidence
 from peft_igc.data.wording import handwritten, wording
-from peft_igc.demo.sets import data_folder, generated_sets, measured_items, texts_of_authors
 from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.sft.sets import generated_sets, texts_of_authors
 from peft_igc.trainer.precision import in_bf16
 
 
 MOST_WRONG = 0.003
+FURTHER_ITEMS = 650  # each text once
 READ, UNREAD, MENTIONS = MERGED.values()
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
@@ -74,11 +75,12 @@ def sets() -> dict[str, list[dict[str, Any]]]:
     found = {
         "calibrated": texts_of_authors("calibrated", AUTHOR_ITEMS, 0, SUPPORTED),
         "unread_authors": texts_of_authors("measured", AUTHOR_ITEMS, 0, SUPPORTED),
+        "further_author": texts_of_authors("further", FURTHER_ITEMS, 0, SUPPORTED),
     }
     for name, files in (("unread_requests", UNREAD), ("read_requests", READ), ("mentions", MENTIONS)):
         found[name] = [item for file in files for item in plain_requests(file)]
     found["misleading_stories"] = plain_requests("misleading_stories")
-    more = generated_sets(20, 300, 0, SUPPORTED) | measured_items(data_folder())
+    more = generated_sets(20, 300, 0, SUPPORTED) | peoples_texts()
     return found | {name: items for name, items in more.items() if items is not None}
 
 

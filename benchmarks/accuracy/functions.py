@@ -4,9 +4,8 @@ In: an adapter with functions among its operations (`recipes/many_operands.yaml`
 are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained, held-out ones whose
 failures were looked at, and unseen ones that were chosen before. Of the texts every third of each kind was held out;
 an answer is right if it is the author's. Texts and lists of one more author, whom no training saw, are measured as
-they are. `confidence` is fitted on rows like those that were trained. With `--rows` the training rows are written.
+they are. `confidence` is fitted on rows like those that were trained.
 
-    python -m benchmarks.accuracy.functions --rows build/functions.jsonl
     python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
 """
 
@@ -24,37 +23,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.calibrate import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.files import read_rows, write_rows
-from peft_igc.data.functions import answer_rows, function_rows, list_rows, row_of, satisfying
+from peft_igc.data.files import read_rows
+from peft_igc.data.functions import function_rows, row_of
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.text.values import written
+from recipes.many_operands import TEXTS, answer_rows, list_rows, satisfying
 
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "many_operands.yaml"
-TEXTS = Path(__file__).parents[2] / "peft_igc" / "data" / "wording" / "by_hand" / "beyond.jsonl"
 OTHERS = Path(__file__).parents[1] / "data"  # `functions.jsonl`, with slots, and `lists.jsonl`
 THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999)
 MOST_WRONG = 0.001
 AT_ONE = TEMPERATURES.index(1.0)
 Row = dict[str, Any]
-
-
-def training_rows(texts: Path) -> list[Row]:
-    """The rows that `recipes/many_operands.yaml` trains."""
-    operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 36)), 1600), (function_rows(0), 9000))
-    streams += ((answer_rows(texts, False, 0, operations), 2800),)
-    rows = [row for stream, count in streams for row in islice(stream, count)]
-    rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
-    random.Random(0).shuffle(rows)
-    return rows
 
 
 def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, list[Row]]:
@@ -165,25 +150,20 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 
 
 def main() -> None:
-    """Writes the training rows, or measures an adapter."""
-    parser = command(__doc__, output=False)
+    """Measures an adapter."""
+    parser = command(__doc__)
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--lookup", type=Path, metavar="FILE", help="also record the results of `recipes/lookup.py`")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
-    if arguments.rows is not None:
-        write_rows(arguments.rows, training_rows(arguments.texts))
-        return
     results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
     if arguments.lookup is not None:
         results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
     told = {name: one["groups"] for name, one in results["sets"].items()}
     print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
-    if arguments.output is not None:
-        write(arguments.output, results)
+    write(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import Batch, training_only, without_calculator
-from peft_igc.tuner.anchors import find_anchors
+from peft_igc.tuner.anchors import Rules, anchors_of_labels
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
 from peft_igc.tuner.hooks.wrapper import active_config
@@ -63,9 +63,7 @@ def sites_of_rows(
     marks = [tokenizer(mark, add_special_tokens=False)["input_ids"][-1] for mark in MARKS]
     for row in tokenized(rows, tokenizer):
         ids, labels = row["input_ids"], row["labels"]
-        tensor = torch.tensor([ids])
-        anchors = find_anchors(tensor, torch.ones_like(tensor), torch.tensor([labels]), config)[0].tolist()
-        for index, anchor in enumerate(anchors):
+        for index, (anchor, _) in enumerate(anchors_of_labels(Rules.of(config), ids, labels)):
             result = row["igc_result"][index]
             end = None if not has_number(result) or labels[anchor] == -100 else _end(ids, anchor, result, tokenizer)
             if end is not None and end <= longest:

@@ -21,9 +21,9 @@ import torch
 from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets, parser_of
 from benchmarks.common.measuring import facts, write
 from peft_igc.calibration.calibrate import read_results
-from peft_igc.demo.sets import judge
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.mappings import decisions
+from peft_igc.sft.sets import judge
 from peft_igc.text import requests
 from peft_igc.tuner.hooks.wrapper import active_config
 

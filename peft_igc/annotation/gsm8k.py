@@ -18,9 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os.path import commonprefix
-from typing import Any, NamedTuple
-
-import torch
+from typing import Any, NamedTuple, cast
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label
 from ..data.exact_values import NotAnExpression, items_of, label_expression
@@ -31,7 +29,7 @@ from ..text.grammar import evaluate
 from ..text.literals import integers
 from ..text.refusals import Reason, Refused
 from ..text.values import Limits
-from ..tuner.anchors import INLINE, Rules, context_starts, find_anchors, kinds_of
+from ..tuner.anchors import INLINE, Rules, anchors_of_labels, context_starts
 from ..tuner.config import IGCConfig
 
 
@@ -284,15 +282,10 @@ def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: l
     before, row = (apply(**chat, tokenize=True, return_dict=True) for chat in (asked, given))
     # The first label, as TRL sets it for a row with `prompt` and `completion`.
     first = len(commonprefix([before["input_ids"], row["input_ids"]]))
-    ids = torch.tensor([row["input_ids"]])  # [1, T]
-    labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
-    at = find_anchors(ids, valid, labels, config)  # [1, A]
-    kinds = kinds_of(rules, ids, at, 0)
-    since = context_starts(config.reading_context, rules, at, kinds)[0].tolist()
+    found = anchors_of_labels(rules, row["input_ids"], [-100] * first + row["input_ids"][first:])
+    since = context_starts(config.reading_context, rules, found)
     spans, anchors = row["offset_mapping"], []
-    for place, start, kind in zip(at[0].tolist(), since, kinds[0].tolist(), strict=True):
-        if place < 0:
-            continue
+    for (place, kind), start in zip(found, since, strict=True):
         read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
         value, reason = None, Reason.NO_EXPRESSION
         if config.vocabulary is not None:
@@ -367,9 +360,7 @@ def _by_rule(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
         return "part of a longer expression" if mark.is_part else "the text says another expression"
     if step.result is not None and Fraction(step.result) != Fraction(str(mark.stated)):
         return "another result"  # such as a percentage
-    result = step.status.name.lower() if step.result is None else step.result
-    operands = None if step.operands is None else list(step.operands)
-    return step.operator, operands, result, mark.expression
+    return cast(_Entry, tuple(step.columns.values()))
 
 
 def _in_words(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:

@@ -324,12 +324,17 @@ def report_path(output: Path) -> Path:
 def write(annotated: Annotated, output: Path, facts: Mapping[str, Any]) -> None:
     """Writes the rows as JSONL to `output`, and the report to `report_path(output)`, with facts such as the model.
 
-    Both are complete before either has its name, so that there are no rows without their report.
+    Both are complete before either has its name, so that there are no rows without their report. Nothing is left of
+    files that could not be written.
     """
     report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2)
     paths = [report_path(output), output]
     parts = [path.with_name(f"{path.name}.part") for path in paths]
-    write_rows(parts[1], annotated.rows)
-    parts[0].write_text(report + "\n", encoding="utf-8")
-    for part, path in zip(parts, paths, strict=True):
-        part.replace(path)
+    try:
+        write_rows(parts[1], annotated.rows)
+        parts[0].write_text(report + "\n", encoding="utf-8")
+        for part, path in zip(parts, paths, strict=True):
+            part.replace(path)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)

@@ -3,11 +3,11 @@
 * `columns`: the operand columns of a dataset, checked and encoded as tensors.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
-* `functions`: rows for functions of given numbers, such as sums of lists.
+* `functions`: rows for functions of given numbers, such as percentages.
 * `bigbench`: the BIG-bench arithmetic task, generated.
 * `writing_rows`: rows that train the writing alone.
-* `dataset`: any rows as a `datasets.Dataset`, and what they teach; `files`: rows and evaluation items from files.
-* `checked_files`: the calculations that a file states.
+* `dataset`: any rows as a `datasets.Dataset`, and what they teach; `files`: rows and evaluation items from files, and
+  the calculations that a file states.
 
 It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
 and no tokenizer. Start with `columns`.

@@ -24,7 +24,8 @@ from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in,
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
-from .wording.phrases import OPERATOR_WORDS, UNABLE
+from .wording.drawing import surround
+from .wording.phrases import OPERATOR_WORDS, UNABLE, casual
 from .wording.wording import FEW, Wording, answer, cue
 
 
@@ -40,6 +41,7 @@ _LONGEST = 20  # digits of the long numbers in texts by many hands
 # Where rules may read an expression; a call such as `min(3, 5)` only at the beginning of a sentence.
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of|(?:^|[.!?:,\n]\s*)=?[A-Za-z]+\(")
 
+_TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct rows counts as exhausted
 
 
@@ -170,7 +172,7 @@ class ArithmeticRows:
         """One row of a kind drawn from the mixture."""
         draw = rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
-        system = self._system(rng) if self.wording.system_first else None
+        system = self._system(rng) if self.wording.surrounds else None
         if kind == "expression":
             prompt, completion, columns = self._expression(rng)
         elif kind == "by hand":
@@ -179,9 +181,11 @@ class ArithmeticRows:
             prompt, completion, columns = self._silent(kind, rng)
         else:
             prompt, completion, columns = self._request(kind, system, rng)
-        if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
+        if not self.has_expressions:
+            columns.pop(EXPRESSION_COLUMN, None)
+        elif columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
-        if not self.wording.system_first:
+        if not self.wording.surrounds:
             system = self._system(rng)
         row = conversation(prompt, completion, columns)
         if not self.conversational:
@@ -199,7 +203,9 @@ class ArithmeticRows:
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         around = self._around(text.text, rng, typed=not bigbench)
-        if not has_number(columns["igc_result"]) or not wording.in_sentence(around, system, rng, mixture):
+        if not (has_number(columns["igc_result"]) and wording.surrounds and rng.random() < mixture.sentences):
+            return around, None, columns
+        if not around.endswith((".", "?", "!")) or _TERSE.search(f"{system}{around}"):
             return around, None, columns
         around = cue(around, rng)
         return around, answer(operator, a, b, columns["igc_result"], text.thing, rng), columns
@@ -220,7 +226,7 @@ class ArithmeticRows:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
         read = self._read(prompt) if reads and self.limits.operands > 2 else None
         if read is not None and read.operator == EXPRESSION:  # of a pair, the network decides whether it is asked for
-            return prompt, None, self._columns(read)
+            return prompt, None, read.columns
         return prompt, completion, columns_of(NO_ARITHMETIC, (), self.limits)
 
     def _by_hand(self, rng: random.Random) -> _Made:
@@ -237,9 +243,16 @@ class ArithmeticRows:
                 return self._around(text, rng), None, columns_of(operator, operands, self.limits)
 
     def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
-        """A text as it is typed, and with other text around it."""
-        text = self.wording.typed(text, rng, self.mixture) if typed else text
-        return self.wording.in_context(text, rng, self.mixture)
+        """A text as it is typed, and in a fraction of the rows with other text around it."""
+        text = self._typed(text, rng) if typed else text
+        if self.wording.surrounds and rng.random() < self.mixture.contexts:
+            return surround(text, self.wording.held_out, rng)
+        return text
+
+    def _typed(self, text: str, rng: random.Random) -> str:
+        """A text, in a fraction of the rows typed in a hurry."""
+        hurried = self.mixture.casual > 0 and rng.random() < self.mixture.casual
+        return casual(text, rng) if hurried else text
 
     def _read(self, prompt: str, system: str = "") -> StepLabel | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
@@ -251,12 +264,6 @@ class ArithmeticRows:
             return None if expression is None else label_expression(expression, self.limits)
         except NotAnExpression:
             return None
-
-    def _columns(self, step: StepLabel) -> Row:
-        """The columns of an expression."""
-        operands, result = step.operands and list(step.operands), step.result or step.status.name.lower()
-        columns = {"igc_operator": step.operator, "igc_operands": operands, "igc_result": result}
-        return columns | ({EXPRESSION_COLUMN: step.expression} if self.has_expressions else {})
 
     def _expression(self, rng: random.Random) -> _Made:
         """A row with an expression in symbols."""
@@ -274,15 +281,15 @@ class ArithmeticRows:
                 continue
             if step.operands and (int(step.operands[0]), step.operator, int(step.operands[1])) in self.excluded:
                 continue
-            prompt = self.wording.typed(self.wording.expression(shown, rng), rng, self.mixture)
-            around = self.wording.in_context(prompt, rng, self.mixture)
+            prompt = self._typed(self.wording.expression(shown, rng), rng)
+            around = self._around(prompt, rng, typed=False)
             if step.operands and kind == "two":  # the network reads it, whatever is around it
-                return around, None, self._columns(step)
+                return around, None, step.columns
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
             for text in dict.fromkeys((around, prompt, shown)):
                 read = self._read(text)
                 if read is not None and (read.result, read.status) == (step.result, step.status):
-                    return text, None, self._columns(step)
+                    return text, None, step.columns
 
     def _system(self, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""

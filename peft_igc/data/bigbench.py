@@ -17,7 +17,7 @@ import re
 from typing import Any
 
 from ..text.values import Limits
-from .columns import label
+from .columns import columns_of
 from .wording.phrases import BIGBENCH, OPERATOR_WORDS
 
 
@@ -113,10 +113,8 @@ def random_divisor(number: int, rng: random.Random) -> int:
 def item_of(prompt: str, group: str, question: tuple[str, str, str]) -> dict[str, Any]:
     """An item with its operand columns and its target."""
     a, operator, b = question
-    result = label(operator, (a, b), Limits())
-    assert isinstance(result, str), question
-    columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
-    return {"prompt": prompt, "target": result, "group": group, **columns}
+    columns = columns_of(operator, (a, b), Limits())
+    return {"prompt": prompt, "target": columns["igc_result"], "group": group, **columns}
 
 
 def parse_question(prompt: str) -> tuple[str, str, str] | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from ..numbers.calculator import Status
 from ..text.grammar import CLOSING, evaluate
@@ -55,6 +56,13 @@ class StepLabel:
     result: str | None
     status: Status
     expression: str | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The operand columns of a step with an operator."""
+        operands, result = self.operands and list(self.operands), self.result or self.status.name.lower()
+        found = {"igc_operator": self.operator, "igc_operands": operands, "igc_result": result}
+        return found | {"igc_expression": self.expression}
 
 
 def expression_in(text: str, limits: Limits) -> str | None:

@@ -1,7 +1,8 @@
-"""Rows from files: JSON lines, for evaluations also CSV, and either of them compressed with gzip.
+"""Files of rows, of prompts, and of texts to check: JSON lines, CSV, plain text, each also compressed with gzip.
 
 `read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
-file of JSON lines as they are; `read_prompts` reads prompts alone. Errors name the file and the line. Nothing is
+file of JSON lines as they are; `read_prompts` reads prompts alone; `check_file` finds the claims of a file, line by
+line: of JSON in every text, at any depth, and of CSV in every cell. Errors name the file and the line. Nothing is
 tokenized here.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
+
+from ..text.claims import Claim, check
 
 
 _FIELDS = ("prompt", "target", "group")
@@ -30,10 +33,7 @@ def read_items(path: str | Path) -> list[dict[str, Any]]:
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is no item; the message names file and line.
     """
-    if str(path).lower().removesuffix(".gz").endswith(".csv"):
-        return _read_csv(Path(path))
-    items = read_rows(path, wanted='with "prompt" and "target"')
-    return [_checked(item, f"`{path}`, line {number}") for number, item in enumerate(items, start=1)]
+    return [_checked(item, where) for where, item in _placed_rows(path, 'with "prompt" and "target"')]
 
 
 def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
@@ -47,7 +47,8 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is not an object; the message names file and line.
     """
-    lines = _content(Path(path)).split(b"\n")
+    with _opened(Path(path), "rb") as file:
+        lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if lines[-1] in (b"", b"\r"):
         lines.pop()  # after the end of the last line
     if not lines:
@@ -62,49 +63,51 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_prompts(path: str | Path) -> list[str]:
-    """Prompts from a file: a text file with one prompt per line, or one that `read_items` or `read_rows` can read.
+    """Prompts from a file: JSON lines (a name that ends in `.jsonl` or `.json`) or CSV with the field `prompt`, or a
+    text file with one prompt per line.
 
-    JSON lines (a name that ends in `.jsonl` or `.json`) need the field `prompt` only. Empty lines of a text are left
-    out. Each of them may be compressed (`.gz`).
+    Empty lines of a text are left out. Each of them may be compressed (`.gz`).
 
     Raises:
         FileNotFoundError: No such file.
         ValueError: A file without prompts, or a line that has none; the message names file and line.
     """
-    name = str(path).lower().removesuffix(".gz")
-    if name.endswith(".csv"):
-        return [item["prompt"] for item in read_items(path)]
-    if name.endswith((".jsonl", ".json")):
-        found = [row.get("prompt") for row in read_rows(path, wanted='with "prompt"')]
-        for number, prompt in enumerate(found, start=1):
-            if not isinstance(prompt, str) or not prompt.strip():
-                raise ValueError(f'`{path}`, line {number}: "prompt" must be a text, got {prompt!r}.')
-        return [str(prompt) for prompt in found]
-    lines = [line for line in _decoded(Path(path)).splitlines() if line.strip()]
+    if str(path).lower().removesuffix(".gz").endswith((".csv", ".jsonl", ".json")):
+        found = []
+        for where, row in _placed_rows(path, 'with "prompt"'):
+            if not isinstance(prompt := row.get("prompt"), str) or not prompt.strip():
+                raise ValueError(f'{where}: "prompt" must be a text, got {prompt!r}; the fields are {sorted(row)}.')
+            found.append(prompt)
+        return found
+    with _opened(Path(path)) as file:
+        lines = [line for line in file.read().splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"`{path}` is empty: expected one prompt per line.")
     return lines
 
 
-def _content(path: Path) -> bytes:
-    """The bytes of a file, decompressed and without a byte order mark."""
+def _placed_rows(path: str | Path, wanted: str) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of CSV or JSON lines, each after its file and line; `wanted` as in `read_rows`."""
+    if str(path).lower().removesuffix(".gz").endswith(".csv"):
+        return _read_csv(Path(path))
+    return [(f"`{path}`, line {number}", row) for number, row in enumerate(read_rows(path, wanted=wanted), start=1)]
+
+
+@contextmanager
+def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
+    """A file, decompressed; as text without a byte order mark, whose line ends stay as they are."""
     if not path.is_file():
-        raise FileNotFoundError(f"The data file `{path}` does not exist. Pass a JSONL file.")
-    content = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
-    return content.removeprefix(b"\xef\xbb\xbf")
-
-
-def _decoded(path: Path) -> str:
-    """The text of a file."""
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"The file `{path}` {problem}. Pass the name of a file.")
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    options = {"encoding": "utf-8-sig", "newline": ""} if mode == "rt" else {}
     try:
-        return _content(path).decode("utf-8")
+        with opener(path, mode, **options) as file:
+            yield file
     except UnicodeDecodeError as error:
         raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
 
 
 def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
@@ -120,18 +123,19 @@ def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
     return item
 
 
-def _read_csv(path: Path) -> list[dict[str, Any]]:
-    """The items of a CSV file. An empty `group` is no group."""
-    reader = csv.DictReader(io.StringIO(_decoded(path), newline=""), strict=True)
+def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The lines of a CSV file, each after its place. An empty `group` is no group."""
     items = []
-    try:
-        for row in reader:
-            where = f"`{path}`, line {reader.line_num}"
-            if None in row or None in row.values():
-                raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
-            items.append(_checked({k: v for k, v in row.items() if v or k != "group"}, where))
-    except csv.Error as error:
-        raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
+    with _opened(path) as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for row in reader:
+                where = f"`{path}`, line {reader.line_num}"
+                if None in row or None in row.values():
+                    raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
+                items.append((where, {k: v for k, v in row.items() if v or k != "group"}))
+        except csv.Error as error:
+            raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
     if not items:
         raise ValueError(f"`{path}` is empty: expected a line of names, such as `prompt,target`, and items below it.")
     return items
@@ -155,3 +159,102 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
     if not item["prompt"].strip():
         raise ValueError(f'{where}: "prompt" is empty.')
     return item
+
+
+# ------------------------------------------------------------------------------------------ claims of a file
+class Found(NamedTuple):
+    """A claim of a file.
+
+    Attributes:
+        line: of the file, from 1.
+        field: of JSON, or the column of CSV; "" in a text.
+        text: the line of a text that has the claim.
+        claim: the claim.
+    """
+
+    line: int
+    field: str
+    text: str
+    claim: Claim
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields of `peft-igc check --json`. Columns count characters of the line's text, from 1."""
+        claim = self.claim
+        return {
+            "line": self.line,
+            **({"field": self.field} if self.field else {}),
+            "column": claim.span[0] + 1,
+            "text": self.text[slice(*claim.span)],
+            "verdict": claim.verdict.value,
+            "number": claim.number,
+            "value": claim.value,
+            "rounded": claim.rounded,
+            "reason": claim.reason.name.lower(),
+        }
+
+
+def find_files(names: Iterable[str]) -> list[Path]:
+    """The paths of files, all of which have to be there before one is read.
+
+    Raises:
+        FileNotFoundError: Some are not; names all of them.
+    """
+    paths = [Path(name).expanduser() for name in names]
+    if missing := [f"`{path}`" for path in paths if not path.is_file()]:
+        raise FileNotFoundError(
+            f"{', '.join(missing)}: no such file, so nothing was checked. Pass text, Markdown, JSONL or CSV files."
+        )
+    return paths
+
+
+def check_file(path: Path) -> Iterator[Found]:
+    """The claims of a file, in order.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: It is not in UTF-8, not a gzip file, or a line of JSON is malformed; names the line.
+    """
+    kind = Path(path.name.lower().removesuffix(".gz")).suffix
+    reader = {".jsonl": _json_lines, ".csv": _cells}.get(kind, _text_lines)
+    with _opened(path) as file:
+        for line, field, text in reader(path, file):
+            yield from (Found(line, field, text, claim) for claim in check(text))
+
+
+_Lines = Iterator[tuple[int, str, str]]  # the first three fields of `Found`
+
+
+def _text_lines(path: Path, file: IO[str]) -> _Lines:
+    for number, text in enumerate(file, start=1):
+        yield number, "", text.rstrip("\r\n")
+
+
+def _json_lines(path: Path, file: IO[str]) -> _Lines:
+    for number, text in enumerate(file, start=1):
+        try:
+            row = json.loads(text) if text.strip() else None
+        except ValueError as error:
+            raise ValueError(f"`{path}`, line {number}: not valid JSON: {error}.") from error
+        for field, found in _texts(row, ""):
+            yield from ((number, field, one) for one in found.splitlines())
+
+
+def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts within a JSON value, each with its path: `messages.1.content`."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(inner, f"{field}.{key}" if field else str(key))
+
+
+def _cells(path: Path, file: IO[str]) -> _Lines:
+    reader = csv.reader(file)
+    names: list[str] = next(reader, [])
+    try:
+        for row in reader:
+            for at, cell in enumerate(row):
+                field = names[at] if at < len(names) else str(at + 1)
+                yield from ((reader.line_num, field, one) for one in cell.splitlines())
+    except csv.Error as error:
+        raise ValueError(f"`{path}`, line {reader.line_num}: not valid CSV: {error}.") from error

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from ..text.values import written
+from ..text.values import Limits, written
 from .arithmetic import ArithmeticRows, conversation
 from .columns import has_number
-from .exact_values import EXPRESSION
+from .exact_values import label_expression
 
 
 _GROUPS = 1000
@@ -79,12 +79,5 @@ def _row(rng: random.Random, result: Fraction) -> dict[str, Any]:
     more = Fraction(rng.randrange(_LEAST, _MOST))
     sign = rng.choice("+-")
     first = more + max(result, Fraction()) if sign == "-" else min(result, Fraction()) - more
-    a, b, value = written(first), written(abs(result - first)), written(result)
-    integers = "." not in a + b
-    columns = {
-        "igc_operator": sign if integers else EXPRESSION,
-        "igc_operands": [a, b] if integers else None,
-        "igc_result": value,
-        "igc_expression": f"{a} {sign} {b}",
-    }
-    return conversation(rng.choice(_TEXTS).format(f"{a} {sign} {b}"), value, columns)
+    step = label_expression(f"{written(first)} {sign} {written(abs(result - first))}", Limits())
+    return conversation(rng.choice(_TEXTS).format(step.expression), None, step.columns)

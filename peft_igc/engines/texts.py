@@ -19,7 +19,7 @@ from ..mappings.decisions import Decision
 from ..mappings.places import LEAD, StepTexts
 from ..text.spelling import Continuation, Row
 from ..tuner.adapter import Adapter
-from ..tuner.anchors import context_start
+from ..tuner.anchors import Anchor, anchors_of_row, context_starts
 from ..tuner.config import IGCConfig
 from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
@@ -65,7 +65,7 @@ class Text(NamedTuple):
 
     ids: list[int]  # its tokens. The list is shared with the texts that continue this one, and may be longer.
     length: int = 0  # number of its tokens
-    anchors: tuple[tuple[int, int], ...] = ()  # position and kind of each anchor
+    anchors: tuple[Anchor, ...] = ()  # its anchors
     row: Row = Row()  # how far the results of its steps are written
     end: int = -1  # position of the last token of the prompt, if that is an anchor
 
@@ -79,7 +79,7 @@ class Text(NamedTuple):
         """The text's first tokens."""
         if length == self.length:
             return self
-        anchors = tuple(anchor for anchor in self.anchors if anchor[0] < length)
+        anchors = tuple(anchor for anchor in self.anchors if anchor.at < length)
         return self._replace(length=length, anchors=anchors, row=self.row.cropped(length))
 
 
@@ -105,7 +105,6 @@ class Known:
         assert adapter.style is not None
         self.adapter, self.config, self.reads = adapter, adapter.config, reads
         self.rules, self.style = adapter.rules, adapter.style
-        self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 
     def extended(self, text: Text, ids: Sequence[int]) -> tuple[Text, list[Step]]:
@@ -114,15 +113,11 @@ class Known:
         ends = start <= text.end < text.length
         if self._lasts.isdisjoint(ids) and not ends:
             return text, []
-        first = max(start - self._window, 0)
-        kinds = self.rules.found(text.ids[first : text.length], text.length - start)
-        found = [(start + at, kind) for at, kind in kinds.items()]
-        if ends and text.end not in dict(found):
-            found = sorted([*found, (text.end, 0)])
-        anchors = (*text.anchors, *found)
-        context = self.config.reading_context
-        steps = [Step(at, context_start(context, self.rules, at, kind, anchors)) for at, kind in found]
-        return text._replace(anchors=anchors), steps
+        read = text.ids[max(start - self.rules.longest + 1, 0) : text.length]
+        found = anchors_of_row(self.rules, read, start, len(ids), [text.end] if ends else [])
+        since = context_starts(self.config.reading_context, self.rules, found, text.anchors)
+        steps = [Step(one.at, first) for one, first in zip(found, since, strict=True)]
+        return text._replace(anchors=(*text.anchors, *found)), steps
 
     def told(
         self, texts: dict[int, Text], tokens: dict[int, list[int]], gather: Gather, again: Sequence[Asked] = ()

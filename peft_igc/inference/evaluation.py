@@ -269,7 +269,8 @@ def answer_tokens(
             texts = [None] * len(chosen) if recording is None else recording.texts
             new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
             for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
-                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text)
+                answer = _answer(*decode_answer(tokenizer, row, ends), found, text)
+                answers[index] = dataclasses.replace(answer, active=config is not None)
     return [answers[index] for index in range(len(tokens))]
 
 

@@ -27,7 +27,7 @@ from lm_eval.models.huggingface import HFLM
 
 from ..data.bigbench import bigbench_test_set
 from ..data.files import read_items
-from ..tuner.anchors import Rules, anchors_in_text
+from ..tuner.anchors import Rules, anchors_of_row, even, positions
 from ..tuner.base_model import TINY
 from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
@@ -81,10 +81,10 @@ def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tenso
             f"{len(found) - len(known)} of {len(found)} rows of a batch are no likelihood requests, so their anchors "
             "are unknown. This version of `lm_eval` makes its batches in another way: install 0.4.13."
         )
-    contexts = torch.tensor(known, device=ids.device)[:, None] if rules.prompt_end else None  # [B, 1]
     # The fill may end a token sequence, too: what is written after a text changes nothing in it.
-    anchors = anchors_in_text(rules, ids, 0, ids.shape[1], contexts)
-    return ids.new_full((len(ids), 1), -1) if anchors is None else anchors
+    both = zip(ids.tolist(), known, strict=True)
+    found = [anchors_of_row(rules, row, 0, len(row), [end] if rules.prompt_end else []) for row, end in both]
+    return positions(even(found), ids.device)
 
 
 @register_model("igc")

@@ -21,7 +21,8 @@ from ..tuner.records import StepRecord, percent
 
 Spell = Callable[[Sequence[int]], str]  # the text of token ids
 UNKNOWN = "\u2026"  # shown for a token that is not known
-NOWHERE = StepRecord(-1, "none", reason="no_anchor")  # in place of the step of a text that has none
+# In place of the step of a text that has none: without an anchor, or without an active adapter.
+NOWHERE, NOBODY = (StepRecord(-1, "none", reason=reason) for reason in ("no_anchor", "no_adapter"))
 _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some tokenizers add one in front
 
 
@@ -136,6 +137,7 @@ class Answer:
     # each step of prompt and answer, by position; empty without an anchor or without an active adapter
     steps: tuple[StepRecord, ...] = ()
     record: TextRecord | None = None  # the record of prompt and answer, of `trace` and `audit`; else None
+    active: bool = True  # whether an adapter was active
 
     @property
     def step(self) -> StepRecord | None:
@@ -150,13 +152,13 @@ class Answer:
 
     @property
     def status(self) -> str:
-        """The status of `step`, such as `ok`; `no_anchor` if there is none."""
-        return "no_anchor" if self.step is None else self.step.status
+        """The status of `step`, such as `ok`; `no_anchor` or `no_adapter` if there is none."""
+        return str(self.reason) if self.step is None else self.step.status
 
     @property
     def reason(self) -> str | None:
         """Why the calculator was silent, a key of `EXPLANATIONS`; None with the status `ok`."""
-        return "no_anchor" if self.step is None else self.step.reason
+        return self._told.reason
 
     @property
     def expression(self) -> str | None:
@@ -170,7 +172,12 @@ class Answer:
             return f"calculated: {self.expression or 'an earlier calculation'}"
         if self.reason is None:  # the model overruled what was written, or the answer was cut
             return f"by the model alone, although {self.expression} was calculated"
-        return f"by the model alone, calculator {(self.step or NOWHERE).summary}"
+        return f"by the model alone, calculator {self._told.summary}"
+
+    @property
+    def _told(self) -> StepRecord:
+        """`step`, or what is said in its place."""
+        return self.step or (NOWHERE if self.active else NOBODY)
 
     def format(self) -> str:
         """The answer for a terminal, after its record if it has one."""

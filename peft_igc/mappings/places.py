@@ -4,8 +4,7 @@ In: the ids of a text as a list, and a `TokenTable`. Out, on the host: `Run`s, e
 length, and `Places`: one for each number and one for each other token. A broken number (see `text.literals`) is one
 place, but cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place:
 `text.requests` knows them, and the network reads the request as it is without. Signs, and which numbers are operands,
-are not decided here. The ids of a batch come to the host in one copy (`StepTexts`), and their places go to the device
-in groups of contexts of like length (`PlaceTensors`).
+are not decided here. The places of a batch go to the device in groups of contexts of like length (`PlaceTensors`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from ..numbers.digits import PAD, classes
 from ..text.literals import JOINTS, integers
-from ..text.pieces import CONTROL
+from ..text.pieces import CONTROL, words
 from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Spelled
@@ -39,8 +38,6 @@ _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
 _LINE = re.compile(f"[\n{CONTROL}]")
 _WORDS, _AGAIN = re.compile(r"[^\W\d_]+(?:[ '’][^\W\d_]+)*"), re.compile(r"(\W)\1+")
-# What may differ between the last numbers of a list in one line: `5, 6, and 7`.
-_JOINTS = re.compile(r"\b(?:and|or|then|plus|und|oder|et|ou|y|e)\b|[,;&]")
 
 
 class Run(NamedTuple):
@@ -120,6 +117,12 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     return Places([one + begin for one in at], [sentence[one] for one in at], numbers, layout)
 
 
+@functools.cache
+def _joints() -> re.Pattern[str]:
+    """What may differ between the last numbers of a list in one line: `5, 6, and 7`."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(words().joints))})\b|[,;&]")
+
+
 def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]]:
     """What the layout of a text says of each number, as one integer below `FACTS`, and its column; by first token.
 
@@ -133,7 +136,7 @@ def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]
         *broken, gap = _LINE.split(text[end : ends[run.first - 1] if run.first else 0])
         counts += [0] * bool(broken)
         gaps.append(_shape(gap))
-        joints.append(_shape(_JOINTS.sub("", gap)) if counts[-1] else "no joint")
+        joints.append(_shape(_joints().sub("", gap)) if counts[-1] else "no joint")
         index.append(counts[-1])
         counts[-1] += 1
         end = ends[run.last]
@@ -240,24 +243,10 @@ class StepTexts(NamedTuple):
     first: int  # the position in the text of the tokens with index 0
 
     @classmethod
-    def of(cls, table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0) -> StepTexts:
-        """From the ids [B, n] of all rows, `first` the position of the first ones, in one synchronisation.
-
-        `anchors` and `since` [B, A] int64 are positions in the text.
-        """
-        width, count, n = ids.shape[1], ids.numel(), anchors.numel()
-        values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
-        rows = [values[at : at + width] for at in range(0, count, width)]
-        skipped = int(first)
-        last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
-        begin = [max(one - skipped, 0) for one in values[count + n :]]
-        return cls.of_lists(table, rows, last, begin, skipped)
-
-    @classmethod
     def of_lists(
         cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
     ) -> StepTexts:
-        """From what is on the host already; `rows`, `anchors`, `since` and `first` as in the attributes."""
+        """The texts of steps; `rows`, `anchors`, `since` and `first` as in the attributes."""
         places = []
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)

@@ -5,9 +5,11 @@
 * `datasets`: datasets loaded, their rows named by their lines, and brought into one form.
 * `models`: the base, the calculator and the LoRA, new or saved.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
-* `closing`: rows held out of the training, and evaluated at its end; `demo`: `peft-igc demo`, which runs a recipe.
+* `closing`: rows held out of the training, and evaluated at its end.
+* `demo`: `peft-igc demo`, which runs a recipe; `measure`: what a run with `igc_demonstration` calibrates, measures and
+  reports; `sets`: generated texts and those of authors held out, verdicts.
 
-Imports `data`, `tuner`, `inference`, `trainer` and `demo`; outside of the package trl, datasets, accelerate and their
+Imports every room below except `annotation`; outside of the package trl, datasets, accelerate and their
 dependencies. Start with `run`.
 """
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..data.mixture import TOKENS_MIXTURE, Mixture
-from ..demo.measure import Demonstration
 from ..trainer.config import IGCSFTConfig, settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import INTERFACES, PROMPT_END, SIZES
+from .measure import Demonstration
 
 
 ADAPTERS = ("igc", "lora", "igc+lora", "none")

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 import yaml
 
-from ..demo.measure import PLOT, RESULTS, say
-from ..demo.smollm2 import NAME, smollm2_base
 from ..trainer.record import CURVES
 from ..tuner.base_model import TINY
+from .measure import PLOT, RESULTS, SMOLLM2
 from .run import main, parse
 
 
@@ -72,7 +71,9 @@ def command(
     """
     kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
     recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
-    folder = str(smollm2_base(say=say)) if base == NAME else base
+    folder = str(SMOLLM2) if base == SMOLLM2.parent.name else base
+    if folder != base and not SMOLLM2.is_dir():
+        raise FileNotFoundError(f"`{SMOLLM2}` does not exist. Run `make demo-smollm2`, which makes it.")
     line = ["--config", str(recipe), "--model_name_or_path", folder, "--seed", str(seed)]
     line += ["--save_strategy", "no", "--enable_jit_checkpoint", "false"]
     if device is not None or base != TINY:

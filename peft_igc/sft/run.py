@@ -20,7 +20,6 @@ import torch
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
 from ..data.dataset import to_dataset
-from ..demo.measure import Measurement, failed, say
 from ..inference.loading import find_base
 from ..trainer.batches import tokenized
 from ..trainer.checkpoints import ended_by_signal, last_complete_checkpoint
@@ -33,6 +32,7 @@ from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, learned_nothing
 from .datasets import load_corpora, rows_of_writing
 from .launch import end, has_default, launch
+from .measure import Measurement, failed, say
 from .models import load_tokenizer, make_config, make_model, save_base
 from .parser import SFTParser, device_arguments, given_names, run_defaults
 
@@ -139,8 +139,7 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
         made = rows_of_writing(parsed.igc, stage, parsed.training.seed, rows, excluded, avoid)
         return tokenized(made, tokenizer)
 
-    more = [] if shown is None else shown.refusals
-    return to_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows
+    return to_dataset(tokenized(rows, tokenizer)), test, held, writing_rows
 
 
 def _progress(trainer: IGCTrainer, parsed: Parsed, shown: Measurement | None) -> Progress | None:

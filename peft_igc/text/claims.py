@@ -3,7 +3,7 @@
 In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
 (also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
 is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
-Files are read in `data.checked_files`.
+Files are read in `data.files`.
 Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
 """
 
@@ -130,7 +130,8 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _FRACTION.search(text, first, last) is not None or _begins_before(pieces, first)
+            doubtful = _FRACTION.search(text, first, last) is not None
+            doubtful = doubtful or _begins_before(pieces, first, found.value, number.value)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
@@ -343,11 +344,11 @@ def _may_count(value: Fraction, number: _Number) -> bool:
     return whole or ratio >= _LARGE or abs(value - given) < 1
 
 
-def _begins_before(pieces: Pieces, first: int) -> bool:
+def _begins_before(pieces: Pieces, first: int, value: Fraction, given: Fraction) -> bool:
     """Whether what a text calculates may begin before a character, where an expression does.
 
     Of `3 hr. 20 min. - 10 min.` a measure is left out, of `add 5 to the 10 cats + 3 dogs` an operation, and of `twice
-    the 5 + 4` too.
+    the 5 + 4` too. Of `5 boxes with 10 * 3 = 150` a factor is, as the `given` number is so many times the `value`.
     """
     kinds, said, ends = pieces
     begin = bisect_right(ends, first)
@@ -364,7 +365,10 @@ def _begins_before(pieces: Pieces, first: int) -> bool:
         verb = verb or kind in ("glue", "request")
         if not verb and kind in ("modifier", "function", "number_word") and after in ("of", "article"):
             return True
-        counts, changes = counts or kind in _COUNTS, changes or kind in _CHANGING
+        named = words().operations.get(said[at].casefold(), "any") != "any"
+        counts, changes = counts or kind in _COUNTS, changes or named or kind in _CHANGING
+        if kind == "number" and (before := literal(said[at])) is not None and before * value == given:
+            return True
         after, at = after if kind == "space" else kind, at - 1
     return counts and changes
 

@@ -64,14 +64,18 @@ class Words:
     # of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own
     operations: Mapping[str, str]
     labels: frozenset[str]  # words before a number that only names something: `Task 7`
+    joints: frozenset[str]  # words that may join the numbers of a list: `5, 6 and 7`
 
 
 @functools.cache
 def words() -> Words:
-    """The words of all languages. A word of several classes keeps that of English, else of the first language."""
+    """The words of all languages. A word of several classes keeps that of English, else of the first language.
+
+    A unit of one language names no operation in another: Dutch `min` is a minus, but `5 min` are minutes.
+    """
     kinds: dict[str, str] = {}
     units: dict[str, tuple[str, str]] = {}
-    labels: set[str] = set()
+    lists: dict[str, set[str]] = {"labels": set(), "joints": set()}
     named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
     for path in sorted(FOLDER.glob("??.toml"), key=lambda path: (path.stem != "en", path)):
         read = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -83,12 +87,14 @@ def words() -> Words:
                 for word in spelled:
                     if kinds.setdefault(word.casefold(), "unit") == "unit":
                         units.setdefault(word.casefold(), (quantity, unit))
-        labels.update(map(str.casefold, read.get("labels", {}).get("words", ())))
+        for section, gathered in lists.items():
+            gathered.update(map(str.casefold, read.get(section, {}).get("words", ())))
         for section, found in named.items():
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(kinds, units, named["functions"], named["operations"], labels=frozenset(labels))
+    operations = {word: name for word, name in named["operations"].items() if kinds.get(word) != "unit"}
+    return Words(kinds, units, named["functions"], operations, *map(frozenset, lists.values()))
 
 
 class Pieces(NamedTuple):

@@ -130,8 +130,9 @@ def warn_of_other_rows(dataset: Any, folder: str | Path) -> None:
     if found is not None and path.is_file() and path.read_text(encoding="utf-8").strip() != found:
         logger.warning(
             f"The training rows are not those of the checkpoint `{folder}`, so the resumed run skips rows that it has "
-            "not seen, or repeats others. Resume with the same data, or train on new data from a saved adapter "
-            "(`igc_init_from` of `peft-igc sft`)."
+            "not seen, or repeats others. Resume with the same data and with as many generated rows "
+            "(`igc_generated_rows` of `peft-igc sft`, which follows `max_steps` where it is not given), or train on "
+            "new data from a saved adapter (`igc_init_from`)."
         )
 
 

@@ -22,7 +22,8 @@ from ..data.columns import ALL_COLUMNS, ROW_COLUMN, UNKNOWN, encode_steps
 from ..data.exact_values import StepLabel
 from ..mappings.readings import IGNORE
 from ..text.token_table import TokenTable
-from ..tuner.anchors import find_anchors
+from ..text.vocabulary import PADDING
+from ..tuner.anchors import Rules, anchors_of_labels, even, positions
 from ..tuner.config import IGCConfig
 from .labels import STEPS, steps_of, steps_of_checked, warn_of_unread
 
@@ -89,12 +90,14 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         if self._respell is not None:  # rows that `IGCTrainer` prepared are respelled already, which changes nothing
             examples = [{**example, **self._respell(example)} for example in examples]
         batch: dict[str, Any] = super().torch_call(examples)
-        anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
-        batch["igc_anchors"] = anchors
+        ids = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, PADDING)
+        both, rules = zip(ids.tolist(), batch["labels"].tolist(), strict=True), Rules.of(self.igc_config)
+        anchors = even([anchors_of_labels(rules, *row) for row in both])
+        batch["igc_anchors"] = positions(anchors)
         if not has_columns:  # no targets: the model knows then that it gets none, and says so
             return batch
         labelled = [self._steps(example) for example in examples]
-        rows = [[steps.get(at, UNKNOWN) for at in row] for steps, row in zip(labelled, anchors.tolist(), strict=True)]
+        rows = [[steps.get(at, UNKNOWN) for at, _ in row] for steps, row in zip(labelled, anchors, strict=True)]
         sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
         return batch | encode_steps(rows, **sizes)
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import torch
 from trl import SFTConfig
 
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns, label
@@ -32,7 +31,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..text.literals import integers
 from ..text.refusals import Reason
 from ..text.values import Limits
-from ..tuner.anchors import INLINE, Rules, before_labels, context_starts, find_anchors, kinds_of
+from ..tuner.anchors import INLINE, Rules, anchors_of_labels, before_labels, context_starts
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.notices import is_new
 
@@ -68,23 +67,20 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
     found, steps = RowSteps({}, []), check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
         return found
-    ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row.get("labels", row["input_ids"])])  # [1, T]
-    anchors = find_anchors(ids, torch.ones_like(ids), labels, config)  # [1, A]
-    positions: list[int] = anchors[anchors >= 0].tolist()
-    rules = Rules.of(config)
-    kinds = kinds_of(rules, ids, anchors, 0)
-    if len(steps) != len(positions):
+    rules, ids, labels = Rules.of(config), list(row["input_ids"]), row.get("labels", row["input_ids"])
+    anchors = anchors_of_labels(rules, ids, labels)
+    if len(steps) != len(anchors):
         # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
-        ends = before_labels(labels)[0].tolist() if rules.prompt_end else []
-        turns = [kind != INLINE or at in ends for at, kind in zip(positions, kinds[0].tolist(), strict=False)]
+        ends = before_labels(labels) if rules.prompt_end else []
+        turns = [kind != INLINE or at in ends for at, kind in anchors]
         if len(steps) != sum(turns):
-            raise ValueError(f"{where}: {_mismatch(len(positions), len(steps), row, config)}")
+            raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), row, config)}")
         entries = iter(steps)
         steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
-    since = context_starts(config.reading_context, rules, anchors, kinds)[0].tolist()
-    for position, first, step in zip(positions, since, steps, strict=False):
+    since = context_starts(config.reading_context, rules, anchors)
+    for (position, _), first, step in zip(anchors, since, steps, strict=True):
         try:
-            step, reason = _compared(step, _Place(row["input_ids"], position, first), config)
+            step, reason = _compared(step, _Place(ids, position, first), config)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         if step != UNKNOWN:

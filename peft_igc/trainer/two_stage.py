@@ -26,7 +26,7 @@ from transformers import DynamicCache
 from ..data.columns import ALL_COLUMNS, check_columns, encode_steps, has_number
 from ..inference.decoding import padding_token
 from ..text.values import Limits
-from ..tuner.anchors import find_anchors
+from ..tuner.anchors import Rules, anchors_of_labels
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
@@ -174,9 +174,9 @@ def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: Writin
 
 def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
     """The position of a row's last anchor, or -1, and whether labels come after it only and a token before it."""
-    ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
-    anchor = int(find_anchors(ids, torch.ones_like(ids), labels, config)[0].max())
-    return anchor, anchor >= 1 and bool((labels[0, : anchor + 1] == -100).all())
+    anchors = anchors_of_labels(Rules.of(config), row["input_ids"], row["labels"])
+    anchor = anchors[-1].at if anchors else -1
+    return anchor, anchor >= 1 and set(row["labels"][: anchor + 1]) == {-100}
 
 
 def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:

@@ -1,7 +1,7 @@
 """Positions of the anchors in a text, and the first token that each step reads.
 
-In: the context of a forward pass (`Call`) and the anchor rules of a config. Out: [B, A] int64 positions in the text,
-counted from its first token with padding, -1 for none. Positions passed by the caller (`igc_anchors`) are used alone.
+In: the context of a forward pass (`Call`) and the anchor rules of a config. Out: `Anchors` on the host, with positions
+counted from the first token of a text with padding. Positions passed by the caller (`igc_anchors`) are used alone.
 Otherwise the rules that the config sets combine:
 
 * Token sequences (`turns`, `inline`) name anchors in any part of a text.
@@ -14,19 +14,31 @@ The sequences themselves are made in `anchor_rules`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from ..text.vocabulary import PADDING
-from .call import Call, Generation, repeat_rows
+from .call import Call, Generation
 from .config import IGCConfig
 from .config_values import PROMPT_END, ROW
 
 
 INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
 Sequences = list[list[int]]
+
+
+class Anchor(NamedTuple):
+    """A position at which a step runs."""
+
+    at: int  # its position in the text, -1 for none
+    kind: int = 0  # `INLINE` or `TURN` if a token sequence ends there, whoever named it
+
+
+NONE = Anchor(-1)
+Anchors = list[list[Anchor]]  # [B][A]: rows of equal length
 
 
 class Rules(NamedTuple):
@@ -46,6 +58,11 @@ class Rules(NamedTuple):
     def sequences(self) -> Sequences:
         """The token sequences of both kinds."""
         return self.turns + self.inline
+
+    @property
+    def longest(self) -> int:
+        """The number of tokens of the longest sequence, at least 1."""
+        return max([1, *map(len, self.sequences)])
 
     def kind(self, ids: list[int], end: int) -> int:
         """`INLINE` or `TURN` if a sequence ends with the last of the first `end` tokens of a row; else 0."""
@@ -91,101 +108,96 @@ def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor |
             )
 
 
-def last_tokens(mask: torch.Tensor) -> torch.Tensor:
-    """[B, 1] int64: position of the last real token of each row of `mask` [B, T], padded on either side; -1 for a row
-    of padding."""
-    place = torch.arange(mask.shape[1], device=mask.device)
-    return place.masked_fill(~mask.bool(), -1).amax(1, keepdim=True)
+def last_tokens(rows: Sequence[Sequence[bool]]) -> list[list[int]]:
+    """The position of the last real token of each row, padded on either side; none for a row of padding."""
+    return [[at for at, real in enumerate(row) if real][-1:] for row in rows]
 
 
-def before_labels(labels: torch.Tensor) -> torch.Tensor:
-    """[B, A] int64 ascending, then -1: positions of the token before each labelled span of `labels` [B, T] (-100: no
-    label). A span at the beginning of a row has no token before it and gets no anchor; A is at least 1."""
-    labelled = (labels != -100).tolist()
-    rows = [[at for at in range(len(row) - 1) if row[at + 1] and not row[at]] for row in labelled]
-    return _table(rows, labels.device)
+def before_labels(labels: Sequence[int]) -> list[int]:
+    """Positions of the token before each labelled span of a row (-100: no label). A span at its beginning has none."""
+    return [at for at in range(len(labels) - 1) if labels[at + 1] != -100 and labels[at] == -100]
 
 
-def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: int) -> torch.Tensor:
-    """[B, A] int64, the kinds of anchors [B, A]: `INLINE` or `TURN` if a token sequence ends there, whoever named it;
-    else 0. `ids` [B, n] are tokens from the position `start` on, with the longest sequence up to each anchor."""
-    if not rules.sequences:
-        return torch.zeros_like(anchors)
-    found = [
-        [rules.kind(row, at - start + 1) if at >= 0 else 0 for at in places]
-        for row, places in zip(ids.tolist(), anchors.tolist(), strict=True)
-    ]
-    return torch.tensor(found, dtype=torch.int64).view(anchors.shape).to(anchors.device)
-
-
-def _table(rows: list[list[int]], device: torch.device) -> torch.Tensor:
-    """[B, A] int64 of rows of integers, -1 after them; A is at least 1."""
-    most = max([1, *map(len, rows)])
-    return torch.tensor([row + [-1] * (most - len(row)) for row in rows], dtype=torch.int64).view(-1, most).to(device)
-
-
-def anchors_in_text(
-    rules: Rules,
-    ids: torch.Tensor,
-    start: int,
-    new: int,
-    prompt_ends: torch.Tensor | None,
-    searched_from: int = 0,
-) -> torch.Tensor | None:
-    """Anchors by token sequences and ends of prompts among the last T tokens of a text, in one synchronization.
+def anchors_of_row(
+    rules: Rules, ids: list[int], start: int, new: int, ends: Sequence[int], searched_from: int = 0
+) -> list[Anchor]:
+    """Anchors by token sequences and ends of prompts among the last T tokens of a text, ascending if the latter are.
 
     Args:
         rules: the config's rules.
-        ids: [B, n] int64, the last n tokens; T + the longest sequence - 1 of them, or all.
+        ids: the last n tokens; T + the longest sequence - 1 of them, or all; none if there are no sequences.
         start, new: position in the text of the first of the T tokens, and T.
-        prompt_ends: [B, A] positions in the text of ends of prompts, -1 for none; None: the rule does not apply.
+        ends: positions in the text of ends of prompts.
         searched_from: first position at which a token sequence may end.
-
-    Returns:
-        [B, A] int64 ascending, then -1. None if no row has an anchor, as far as the host knows.
     """
-    if not rules.sequences:
-        return prompt_ends
-    named = (rules.found(row, new) for row in ids.tolist())
-    found = [{at + start for at in row if at + start >= searched_from} for row in named]
-    if prompt_ends is not None:  # both rules may name the same position
-        ends = prompt_ends.tolist()
-        found = [row | {at for at in more if at >= start} for row, more in zip(found, ends, strict=True)]
-    return _table([sorted(row) for row in found], ids.device) if any(found) else None
+    named = rules.found(ids, new) if rules.sequences else {}
+    kinds = {at + start: kind for at, kind in named.items() if at + start >= searched_from}
+    kinds |= {at: kinds.get(at) or rules.kind(ids, at - start - new + len(ids) + 1) for at in ends}
+    found = [Anchor(*one) for one in kinds.items()]
+    return sorted(found) if rules.sequences else found
 
 
-def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> torch.Tensor | None:
-    """Anchors among the T tokens of a call, the caller's or those of the rules; other arguments and result as in
-    `anchors_in_text`."""
-    if call.anchors is not None:
-        given = call.anchors.to(ids.device)
-        return torch.where(given >= 0, given + start, -1)
-    generation = call.generation
+def anchors_of_labels(rules: Rules, ids: list[int], labels: Sequence[int]) -> list[Anchor]:
+    """Anchors of a training row, by the same rules as in a forward pass; -100 for no label."""
+    return anchors_of_row(rules, ids, 0, len(ids), before_labels(labels) if rules.prompt_end else [])
+
+
+def even(rows: Sequence[Sequence[Anchor]]) -> Anchors:
+    """Rows of equal length, at least 1, with `NONE` at their ends."""
+    most = max([1, *map(len, rows)])
+    return [[*row, *[NONE] * (most - len(row))] for row in rows]
+
+
+def positions(anchors: Anchors, device: Any = None) -> torch.Tensor:
+    """[B, A] int64: the positions of anchors."""
+    return torch.tensor([[one.at for one in row] for row in anchors], device=device)
+
+
+def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new: int) -> Anchors | None:
+    """Anchors among the T tokens of a call, the caller's or those of the rules. None if no row has one.
+
+    `ids` [B, n] int64, `start` and `new` are as in `anchors_of_row`; the anchors of the caller keep their places.
+    """
+    given, generation = call.anchors, call.generation
+    ends = None if given is not None else _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
+    if given is None and ends is None and not rules.sequences:
+        return None
+    rows = ids.tolist() if rules.sequences else [[]] * len(ids)
+    if given is not None:
+        before = ids.shape[1] - new
+
+        def named(row: list[int], at: int) -> Anchor:
+            return Anchor(at + start, rules.kind(row, before + at + 1)) if at >= 0 else NONE
+
+        return [[named(row, at) for at in places] for row, places in zip(rows, given.tolist(), strict=True)]
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
-    prompt_ends = _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
-    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from)
+    both = zip(rows, ends or [[]] * len(rows), strict=True)
+    found = [anchors_of_row(rules, row, start, new, own, searched_from) for row, own in both]
+    return even(found) if any(found) else None
 
 
-def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> torch.Tensor | None:
-    """Ends of prompts among the T tokens `ids` [B, T] of a call; result as in `anchors_of_call`."""
+def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> list[list[int]] | None:
+    """Positions in the text of the ends of prompts among the T tokens `ids` [B, T] of a call; None if the rule does
+    not apply."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
         if not _within(start, new, generation):
             return None
-        at = repeat_rows(generation.anchors, ids.shape[0]).to(ids.device)
-        return torch.where((at >= start) & (at < start + new), at, -1)
+        copies = len(ids) // len(generation.anchors)  # beams and returned sequences
+        known = [row for row in generation.anchors for _ in range(copies)]
+        return [[at for at in row if start <= at < start + new] for row in known]
     # Without ids no token sequence can be found, so the end of the prompt is then the rule.
     if not rules.prompt_end and call.input_ids is not None:
         return None
     if call.labels is not None:
-        at = before_labels(call.labels.to(ids.device))
+        found = [before_labels(row) for row in call.labels.tolist()]
     elif call.cache is None:
-        at = last_tokens(ids != PADDING)
+        found = last_tokens((ids != PADDING).tolist())
     else:
         # With the caller's own KV cache this may be any chunk of a text that continues: its end is unknown here.
         return None
-    return torch.where(at >= 0, at + start, -1)
+    return [[at + start for at in row] for row in found]
 
 
 def _within(start: int, new: int, generation: Generation) -> bool:
@@ -195,57 +207,23 @@ def _within(start: int, new: int, generation: Generation) -> bool:
     return start <= last and first < start + new
 
 
-def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> torch.Tensor:
-    """Anchors of a training batch, by the same rules as in a forward pass: [B, A] int64 ascending, then -1; A is at
-    least 1. `ids`, `mask` and `labels` are [B, T] int64, 0 for padding and -100 for no label."""
-    rules = Rules.of(config)
-    prompt_ends = before_labels(labels) if rules.prompt_end else None
-    found = anchors_in_text(rules, ids.masked_fill(~mask.bool(), PADDING), 0, ids.shape[1], prompt_ends)
-    return ids.new_full((ids.shape[0], 1), -1) if found is None else found
-
-
 def context_starts(
-    context: str | int,
-    rules: Rules,
-    anchors: torch.Tensor,
-    kinds: torch.Tensor,
-    earlier: tuple[torch.Tensor, torch.Tensor] | None = None,
-) -> torch.Tensor:
-    """The first token that the step at each anchor reads.
+    context: str | int, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = ()
+) -> list[int]:
+    """The first token that the step at each anchor of a text reads, after `earlier` ones.
 
     With `"since_last_anchor"` this is the previous anchor that a token sequence names. At an anchor that begins a
     turn, inline anchors do not count: in the question `What is 12 + 30 =` the `=` is an inline anchor, and the anchor
-    of the answer must still read the numbers before it.
-
-    Args:
-        context, rules: of the config.
-        anchors, kinds: [B, A] int64 anchors of this call, -1 for none, and their `kinds_of`.
-        earlier: the same [B, n] of earlier calls.
-
-    Returns:
-        [B, A] int64 positions in the text.
+    of the answer must still read the numbers before it. `context` and `rules` are those of the config.
     """
-    if context == ROW or (isinstance(context, str) and not rules.sequences):
-        return torch.zeros_like(anchors)
     if isinstance(context, int):
-        return (anchors - context + 1).clamp(min=0)
-    before, before_kinds = earlier or (anchors[:, :0], kinds[:, :0])
-    if anchors.shape[1] == 1 and not before.shape[1]:
-        return torch.zeros_like(anchors)
-    every, every_kind = torch.cat([before, anchors], 1)[:, None], torch.cat([before_kinds, kinds], 1)[:, None]
+        return [max(at - context + 1, 0) for at, _ in anchors]
+    if context == ROW or not rules.sequences:
+        return [0] * len(anchors)
     # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,
     # which may not know them, reads the same tokens.
-    counts = (every_kind == TURN) | ((every_kind == INLINE) & (kinds == INLINE)[..., None])  # [B, A, all anchors]
-    return torch.where((every < anchors[..., None]) & counts, every, -1).amax(-1).clamp(min=0)
-
-
-def context_start(
-    context: str | int, rules: Rules, anchor: int, kind: int, anchors: Sequence[tuple[int, int]]
-) -> int:
-    """`context_starts` of one anchor on the host; `anchors` are positions and kinds of those of its text."""
-    if isinstance(context, int):
-        return max(anchor - context + 1, 0)
-    if context == ROW or not rules.sequences:
-        return 0
-    counting = {TURN, INLINE} if kind == INLINE else {TURN}
-    return max((at for at, one in anchors if at < anchor and one in counting), default=0)
+    known = sorted(one for one in (*earlier, *anchors) if one[0] >= 0)
+    every, turns = ([at for at, kind in known if kind >= least] for least in (INLINE, TURN))
+    counted = [every if kind == INLINE else turns for _, kind in anchors]
+    before = [bisect_left(places, at) for places, (at, _) in zip(counted, anchors, strict=True)]
+    return [places[index - 1] if index else 0 for places, index in zip(counted, before, strict=True)]

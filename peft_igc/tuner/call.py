@@ -41,8 +41,8 @@ class Generation:
     prompt: torch.Tensor | None  # [B, P] int64 ids, or None if the prompt was given as embeddings
     # [B, P] mask of the prompt, 1 for real tokens; with a KV cache of the whole text up to the prompt's end
     mask: torch.Tensor
-    # [B, A] int64 positions in the text, -1 for none; None: token sequences name the anchors
-    anchors: torch.Tensor | None
+    # positions in the text, by row; None: token sequences name the anchors
+    anchors: list[list[int]] | None
     given: bool = False  # whether the caller passed `anchors`; token sequences are then searched only after the prompt
     # whether the KV cache comes from the caller or returns to it, so that a later prompt may read on
     reused: bool = True
@@ -53,10 +53,9 @@ class Generation:
     log: Any = None  # a `hooks.step_log.StepLog` if the caller is told the steps, else None
 
     def __post_init__(self) -> None:
-        if self.anchors is not None:
-            # The one synchronization with the device: from here on the host knows which passes hold no anchor.
-            positions = self.anchors[self.anchors >= 0].tolist()
-            self.span = (min(positions, default=0), max(positions, default=-1))
+        # The host knows which passes hold no anchor.
+        positions = [at for row in self.anchors or [] for at in row]
+        self.span = (min(positions, default=0), max(positions, default=-1))
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one that a user's callback makes meanwhile.
@@ -161,8 +160,8 @@ def current_generation(model: nn.Module) -> Generation | None:
     return next((g for g in reversed(thread.generations) if g.model is model), None)
 
 
-def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> torch.Tensor | None:
-    """Anchors [B, A] of the `generate` for which `model` drafts tokens (assisted decoding), or None.
+def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> list[list[int]] | None:
+    """Anchors of the `generate` for which `model` drafts tokens (assisted decoding), or None.
 
     The assistant is called repeatedly with the text so far as its `prompt` [B, at least P]. That text begins with the
     prompt of the outer `generate`, whose anchors stay valid.

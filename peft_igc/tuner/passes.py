@@ -21,7 +21,7 @@ import torch
 
 from ..text.spelling import Row
 from .adapter import Adapter
-from .anchors import anchors_of_call, kinds_of
+from .anchors import NONE, Anchors, anchors_of_call
 from .call import EMBEDDINGS, Call, check_mask, text_ids
 from .state.cache import States
 from .state.text_state import TextState
@@ -70,13 +70,13 @@ def act(
         state = _remembered(adapter, state, ids, inputs_of(adapter, h, call))
     else:
         state = state.appended(ids, features)
-    # 2 Find the anchors among the new tokens: [B, A] positions and kinds, or None if there are none.
+    # 2 Find the anchors among the new tokens, or None if there are none.
     anchors = _anchors(adapter, ids, start, state, call)
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
     if anchors is not None:
         state = state.settled(functools.partial(compressed, adapter))
-        reading, state = _with_steps(adapter, state, *anchors, call)
+        reading, state = _with_steps(adapter, state, anchors, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
         state, told = told_of(adapter, state, left)
@@ -92,20 +92,17 @@ def act(
     return h
 
 
-def _anchors(
-    adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, call: Call
-) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Anchors [B, A] of a call with the ids [B, T] and their kinds [B, A]; None for a batch without any, if none is
-    needed. `start` is the position of its first token, and the state of the text holds its tokens."""
+def _anchors(adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, call: Call) -> Anchors | None:
+    """Anchors of a call with the ids [B, T]; None for a batch without any, if none is needed. `start` is the position
+    of its first token, and the state of the text holds its tokens."""
     rules, new = adapter.rules, ids.shape[1]
-    longest = max([len(sequence) for sequence in rules.sequences], default=1)
-    window, first = (ids, start) if longest == 1 else state.recent(new + longest - 1)
+    window = ids if rules.longest == 1 else state.recent(new + rules.longest - 1)[0]
     anchors = anchors_of_call(call, rules, window, start, new)
     if anchors is None and call.targets is not None:  # the report must have a loss
-        anchors = torch.full_like(call.targets.operator, -1, device=ids.device)
-    elif anchors is None and torch.is_grad_enabled() and adapter.reader.training:
-        anchors = ids.new_full((ids.shape[0], 1), -1)  # every weight must receive a gradient, if only zero
-    return None if anchors is None else (anchors, kinds_of(rules, window, anchors, first))
+        return [[NONE] * call.targets.operator.shape[1]] * len(ids)
+    if anchors is None and torch.is_grad_enabled() and adapter.reader.training:
+        return [[NONE]] * len(ids)  # every weight must receive a gradient, if only zero
+    return anchors
 
 
 def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: list[torch.Tensor]) -> TextState:
@@ -117,14 +114,14 @@ def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: l
     return state.settled(functools.partial(compressed, adapter)).appended(ids, compressed(adapter, inputs))
 
 
-def _with_steps(
-    adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor, call: Call
-) -> tuple[Any, TextState]:
+def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call) -> tuple[Any, TextState]:
     """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
-    reading, steps, speaks = read_and_calculate(adapter, state, anchors, kinds, call)
-    state = state.changed(steps=state.steps.extended(steps))
+    reading, steps, speaks = read_and_calculate(adapter, state, anchors, call)
+    known = [[*earlier, *row] for earlier, row in zip(state.anchors, anchors, strict=True)]
+    state = state.changed(steps=state.steps.extended(steps), anchors=known)
     if adapter.style is not None:
-        state = state.changed(rows=begun(state.rows or (Row(),) * len(anchors), adapter.style, steps, speaks))
+        rows = state.rows or (Row(),) * len(anchors)
+        state = state.changed(rows=begun(rows, adapter.style, anchors, steps, speaks))
     write_from = first_to_write(adapter.config, call, steps) if speaks else None
     if write_from is not None:
         earlier = state.write_from

@@ -35,7 +35,8 @@ EXPLANATIONS: dict[str, str] = {reason.name.lower(): reason.text for reason in R
     "overflow": "an operand or the result has more digits than are kept",
     "undefined": "a division by zero, or an operand that is no number",
     "inexact": "a division with a remainder",
-    "no_anchor": "the text has no anchor, or no adapter is active",
+    "no_anchor": "the text has no anchor",
+    "no_adapter": "no adapter is active",
 }
 
 

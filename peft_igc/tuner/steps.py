@@ -22,15 +22,14 @@ from ..numbers.digits import PAD
 from ..text.values import Limits
 from ..text.vocabulary import PADDING, UNSEEN
 from .adapter import Adapter
-from .anchors import context_starts
+from .anchors import Anchors, context_starts, positions
 from .call import Call, Fields, ReadingDone, thread
 from .config import IGCConfig
-from .config_values import ROW
 from .state.text_state import Steps, TextState
 
 
 NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
-SHORT = 2 * LEAD + 256  # tokens of a text of which all are read, rather than asking the device for the first one
+SHORT = 2 * LEAD + 256  # tokens of a text of which all are kept at hand
 
 
 class Step(NamedTuple):
@@ -79,31 +78,33 @@ class Generated(NamedTuple):
 class _Context(NamedTuple):
     """The tokens that the steps of a call read."""
 
-    # `anchors`, `since`: [B, A] int64 positions in the text of the last and the first token that each step reads; an
-    # anchor of -1 reads nothing.
-    anchors: torch.Tensor
-    since: torch.Tensor
+    # `last`, `since`: [B][A] indices of the last and the first token that each step reads, -1 and 0 for no anchor
+    last: list[list[int]]
+    since: list[list[int]]
     kept: torch.Tensor  # [B, n, d] features
     ids: torch.Tensor  # [B, n] int64 token ids
     first: int  # position in the text of the first of these tokens
     texts: StepTexts | None  # the same on the host, for the token interface
 
     @classmethod
-    def of(cls, adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor) -> _Context:
-        """That of anchors [B, A] in a text."""
-        config, reader = adapter.config, adapter.reader
-        since = context_starts(config.reading_context, adapter.rules, anchors, kinds, state.steps[:2])
-        kept, ids, first = state.readable(_longest(adapter, state, anchors, since))
+    def of(cls, adapter: Adapter, state: TextState, anchors: Anchors) -> _Context:
+        """That of anchors in a text."""
+        context, rules = adapter.config.reading_context, adapter.rules
+        both = zip(anchors, state.anchors, strict=True)
+        starts = [context_starts(context, rules, row, earlier) for row, earlier in both]
+        kept, ids, first = state.readable(_longest(state, anchors, starts))
+        last = [[one.at - first if one.at >= 0 else -1 for one in row] for row in anchors]
+        since = [[max(at - first, 0) for at in row] for row in starts]
         texts = None
-        if config.interface == "tokens":
-            texts = StepTexts.of(reader.tokens, ids, anchors, since, first)
-        return cls(anchors, since, kept, ids, first, texts)
+        if adapter.config.interface == "tokens":
+            texts = StepTexts.of_lists(adapter.reader.tokens, ids.tolist(), sum(last, []), sum(since, []), first)
+        return cls(last, since, kept, ids, first, texts)
 
     @property
     def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Indices [B, A] of the last and the first token that each step reads, -1 and 0 for no anchor."""
-        last = torch.where(self.anchors >= 0, self.anchors - self.first, -1)
-        return last, (self.since - self.first).clamp(min=0)
+        """`last` and `since`, [B, A] int64."""
+        last, since = torch.tensor([self.last, self.since]).to(self.ids.device)
+        return last, since
 
     def read(self, adapter: Adapter) -> Reading | Pointing:
         """What the network reads in all steps."""
@@ -118,17 +119,17 @@ class _Context(NamedTuple):
     def legible(self) -> torch.Tensor:
         """[B, A] bool, steps with an anchor. In the hidden interface they read past no unseen token, which the token
         interface counts as a number."""
-        if self.texts is not None:
-            return self.anchors >= 0
         last, since = self.ends
+        if self.texts is not None:
+            return last >= 0
         unseen = F.pad((self.ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
         return (last >= 0) & (unseen.gather(1, last + 1) == unseen.gather(1, since))
 
 
 def read_and_calculate(
-    adapter: Adapter, state: TextState, anchors: torch.Tensor, kinds: torch.Tensor, call: Call
+    adapter: Adapter, state: TextState, anchors: Anchors, call: Call
 ) -> tuple[Reading | Pointing | None, Steps, bool]:
-    """Runs the steps of this call, at `anchors` [B, A] int64 of some `kinds` [B, A] (see `anchors.kinds_of`).
+    """Runs the steps of this call, at its `anchors`.
 
     The `state` has this call's tokens, but only the steps of earlier calls. A call with targets gets a report, and
     ends in a `ReadingDone` inside of `reading_alone`.
@@ -137,7 +138,8 @@ def read_and_calculate(
         The reading, None if the network was not asked about all steps; the steps, with the correct results under
         teacher forcing; and whether any of them may be written, as far as the host knows.
     """
-    config, context = adapter.config, _Context.of(adapter, state, anchors, kinds)
+    config, context = adapter.config, _Context.of(adapter, state, anchors)
+    at = positions(anchors).to(context.ids.device)
     # Under teacher forcing correct results replace what the texts decide, so that no text is asked.
     forced = call.targets is not None and adapter.reader.training and config.teacher_forcing
     texts = None if forced else context.texts
@@ -145,21 +147,21 @@ def read_and_calculate(
     decisions: tuple[Decision | None, ...] = ()
     if texts is not None:
         decisions = decisions_of(adapter, context.kept, texts, reading)
-        result = results_of(decisions, anchors.shape, config.result_digits or 0, anchors.device)
+        result = results_of(decisions, at.shape, config.result_digits or 0, at.device)
     else:
         result = calculate_step(config, reading.choose(), context.legible)
     if thread.observers or (call.generation is not None and call.generation.log is not None):
-        call.event = Step(anchors, reading, result, decisions, context.first, context.ids)
+        call.event = Step(at, reading, result, decisions, context.first, context.ids)
     for observer in thread.observers:
         observer(call.event)
     if call.targets is not None:
-        correct, call.report = supervise(call.targets, reading, result, anchors)
+        correct, call.report = supervise(call.targets, reading, result, at)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
         result = correct if forced else result
     speaks = reading is not None or any(one and one.status == Status.OK for one in decisions)
-    return reading, Steps(anchors, kinds, *result), speaks
+    return reading, Steps(at, *result), speaks
 
 
 def decisions_of(adapter: Adapter, kept: Any, texts: StepTexts, reading: Any = None) -> tuple[Decision | None, ...]:
@@ -181,13 +183,12 @@ def decisions_of(adapter: Adapter, kept: Any, texts: StepTexts, reading: Any = N
     return decided(Limits.of(config), config.confidence, texts, read)
 
 
-def _longest(adapter: Adapter, state: TextState, anchors: torch.Tensor, since: torch.Tensor) -> int:
-    """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
-    context = adapter.config.reading_context
-    whole = context == ROW or (isinstance(context, str) and not adapter.rules.sequences)
-    if whole or state.length <= SHORT:
+def _longest(state: TextState, anchors: Anchors, starts: list[list[int]]) -> int:
+    """How many of the last tokens the steps at `anchors` read, from the positions `starts` on."""
+    if state.length <= SHORT:
         return state.length
-    return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
+    both = (pair for rows in zip(anchors, starts, strict=True) for pair in zip(*rows, strict=True))
+    return state.length - min((start for one, start in both if one.at >= 0), default=state.length) + LEAD
 
 
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:

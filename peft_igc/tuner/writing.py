@@ -21,27 +21,26 @@ from ..numbers.digits import spelled
 from ..text.spelling import Progress, Row, Style
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
-from .anchors import Rules
+from .anchors import Anchors, Rules
 from .call import Call, thread
 from .config import IGCConfig
 from .state.text_state import Steps, TextState
 from .steps import Writing
 
 
-def begun(rows: Sequence[Row], style: Style, steps: Steps, speaks: bool) -> tuple[Row, ...]:
-    """The rows with the steps of a call, which come to the host in one copy; `speaks`: whether any has a result."""
-    facts = [[[at] for at in places] for places in steps.anchors.tolist()]
+def begun(rows: Sequence[Row], style: Style, anchors: Anchors, steps: Steps, speaks: bool) -> tuple[Row, ...]:
+    """The rows with the steps of a call, whose results come to the host in one copy; `speaks`: whether any has one."""
+    facts: list[list[list[int]]] = [[[Status.NONE]] * len(anchors[0])] * len(rows)
     if speaks:
-        integers = torch.stack([steps.anchors, steps.status, steps.signs, steps.scale], -1)
-        facts = torch.cat([integers, steps.digits], -1).tolist()
+        facts = torch.cat([torch.stack([steps.status, steps.signs, steps.scale], -1), steps.digits], -1).tolist()
     found = []
-    for row, known in zip(rows, facts, strict=True):
-        made = ((at, progress_of(style, at, _result(*result))) for at, *result in known if at >= 0)
-        found.append(row.begun(made))
+    for row, places, results in zip(rows, anchors, facts, strict=True):
+        known = ((one.at, _result(*result)) for one, result in zip(places, results, strict=True) if one.at >= 0)
+        found.append(row.begun((at, progress_of(style, at, result)) for at, result in known))
     return tuple(found)
 
 
-def _result(status: int = Status.NONE, sign: int = 0, scale: int = 0, *digits: int) -> str:
+def _result(status: int, sign: int = 0, scale: int = 0, *digits: int) -> str:
     """The result of a step as text, empty if there is none."""
     return spelled(digits, sign, scale) if status == Status.OK else ""
 

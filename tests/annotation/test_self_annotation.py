@@ -28,10 +28,15 @@ from peft_igc.annotation.self_annotation import (
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN
 from peft_igc.data.dataset import to_dataset
+from peft_igc.data.files import read_rows
 from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
 from peft_igc.sft.arguments import IGCArguments, Parsed
 from peft_igc.sft.datasets import load_corpora
+
+
+# Texts with their numbers, and rows that are refused.
+LINES = read_rows(Path(__file__).with_name("rows.jsonl"))
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +79,8 @@ def with_losses(monkeypatch, table, bare=5.0):
 
 # ---------------------------------------------------------------------------------------------- candidates
 def test_the_numbers_of_a_text_are_its_integers_with_their_signs():
-    for text, expected in (
-        ("What is 58 times 36?", ["58", "36"]),
-        ("007 and 1,234,567.", ["7", "1234567"]),
-        ("-5 + 3, is -7, 2 * -8, (-9)", ["-5", "3", "-7", "2", "-8", "-9"]),
-        ("10 - 3, 10-3, 10 -3, (4) -2", ["10", "3", "10", "3", "10", "3", "4", "2"]),
-        ("negative 4 minus 2, minus -0", ["-4", "2", "0"]),
-        ("\u22125 and 6", ["-5", "6"]),
-        ("5% of 1.5 kg at 10:30, x2, 5th, 3^2", []),
-        ("five plus six", []),
-    ):
-        assert numbers_of(text) == expected
+    for line in (line for line in LINES if "text" in line):
+        assert numbers_of(line["text"]) == line["numbers"]
 
 
 def test_candidates_are_all_exact_calculations_of_two_numbers_and_the_others_are_counted():
@@ -164,22 +160,10 @@ def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
 
 
 # ---------------------------------------------------------------------------------------------- rows and files
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"text": "2 + 3 = 5"}, "row 0 has `text`: where its answer begins is not known"),
-        ({"prompt": "2 + 3 ="}, "must be two strings `prompt` and `completion`"),
-        ({"prompt": [], "completion": [{"role": "assistant", "content": "5"}]}, r"roles \['assistant'\]"),
-        ({"messages": [{"role": "user", "content": "2 + 3"}]}, r"roles \['user'\]"),
-        ({"messages": [*row("", "")["prompt"], *row("", "")["completion"]]}, "empty prompt or answer"),
-        ({"messages": 2 * [*row("2 + 3", "")["prompt"], *row("", "5")["completion"]]}, "a row per answer"),
-        (row("2 + 3", "5") | {"tools": ["x"]}, "row 0 has `tools`"),
-        (row("2 + 3", "5") | {"igc_operator": "+"}, "has operand columns already"),
-    ],
-)
-def test_rows_of_another_form_are_refused_by_number(model, tokenizer, bad, message):
-    with pytest.raises(ValueError, match=message):
-        annotate([bad], model, tokenizer)
+@pytest.mark.parametrize("line", [line for line in LINES if "row" in line], ids=lambda line: line["message"])
+def test_rows_of_another_form_are_refused_by_number(model, tokenizer, line):
+    with pytest.raises(ValueError, match=line["message"]):
+        annotate([line["row"]], model, tokenizer)
 
 
 def test_settings_that_mean_nothing_are_refused():
@@ -203,7 +187,7 @@ def test_rows_and_report_are_written_and_the_rows_are_loaded_for_training_withou
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
-def test_no_rows_are_written_without_their_report(tmp_path, monkeypatch):
+def test_on_a_full_disk_there_are_neither_rows_without_their_report_nor_parts_of_files(tmp_path, monkeypatch):
     output, whole = tmp_path / "made.jsonl", Path.write_text
     output.write_text("of an earlier run\n")
 
@@ -216,6 +200,7 @@ def test_no_rows_are_written_without_their_report(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write(SimpleNamespace(rows=[{"prompt": "1+1"}], report=SimpleNamespace(as_dict=dict)), output, {})
     assert output.read_text() == "of an earlier run\n"
+    assert [*tmp_path.iterdir()] == [output]
 
 
 @pytest.mark.slow

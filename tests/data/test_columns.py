@@ -2,12 +2,14 @@
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 
 from peft_igc.data.columns import check_columns, encode_steps, label
 from peft_igc.data.exact_values import StepLabel
+from peft_igc.data.files import read_rows
 from peft_igc.numbers.calculator import Status, calculate
 from peft_igc.numbers.digits import PAD, decode
 from peft_igc.text.rounding import Rounding
@@ -27,23 +29,15 @@ def encoded(rows, num_digits=5, result_digits=5, operations=OPERATIONS):
     return encode_steps(rows, num_digits=num_digits, result_digits=result_digits, operations=operations)
 
 
+LINES = read_rows(Path(__file__).with_name("columns.jsonl"))
+
+
 def test_a_correct_row_gives_one_step():
-    for columns, operands, result, status in (
-        (("+", ["58", "36"], "94"), ("58", "36"), "94", Status.OK),
-        (("-", [36, 58], -22), ("36", "58"), "-22", Status.OK),  # integers are numbers like strings
-        (("*", ["-007", "6"], "-42"), ("-7", "6"), "-42", Status.OK),
-        (("*", ["-0", "6"], "0"), ("0", "6"), "0", Status.OK),
-        (("*", ["58", "36"], None), ("58", "36"), "2088", Status.OK),  # a missing result is computed
-        (("/", ["8", "0"], None), ("8", "0"), None, Status.UNDEFINED),
-        (("/", ["8", "0"], "undefined"), ("8", "0"), None, Status.UNDEFINED),
-        (("/", ["8", "3"], "inexact"), ("8", "3"), None, Status.INEXACT),
-        (("+", ["123456", "1"], "overflow"), ("123456", "1"), None, Status.OVERFLOW),
-        (("*", ["99999", "99"], "overflow"), ("99999", "99"), None, Status.OVERFLOW),
-        (("/", ["123456", "0"], "overflow"), ("123456", "0"), None, Status.OVERFLOW),
-        (("none", None, None), None, None, Status.NONE),
-        ((None, None, None), None, None, Status.NONE),
-    ):
-        assert check(*columns) == [StepLabel(columns[0], operands, result, status)]
+    for line in (line for line in LINES if "step" in line):
+        operands, result, status = line["step"]
+        operands = operands and tuple(operands)
+        (step,) = check(*line["columns"])
+        assert step == StepLabel(line["columns"][0], operands, result, Status[status.upper()])
     assert check_columns({"prompt": "hello"}, LIMITS) == [StepLabel(None, None, None, Status.NONE)]
 
 
@@ -60,38 +54,13 @@ def test_several_anchors_give_one_step_each_in_order_and_errors_name_the_anchor(
             check(*columns, where="row 4")
 
 
-WRONG = (  # operator, operands, result, error, message
-    ("+", ["1", 12.0], "13", TypeError, "`igc_operands` holds 12.0 of .*or integers; floats are not exact"),
-    ("+", ["1", True], "13", TypeError, "`igc_operands` holds True of type `bool`"),
-    ("+", ["1", None], "13", TypeError, "`igc_operands` holds None"),
-    ("+", ["1", "12"], 13.0, TypeError, "`igc_result` holds 13.0"),
-    *(("+", [text, "1"], "2", ValueError, "`igc_operands`: .* is not an integer")
-      for text in ("", "-", "--5", " 1", "1\n", "1.5", "+1", "1,000", "1_000", "1e3", "one", "\u0661", "\uff13", "²")),
-    *(("+", ["1", "-123456"], result, ValueError,
-       "the operand -123456 has 6 digits, but `num_digits=5`. Set `IGCConfig.num_digits=6.`")
-      for result in ("124", "2", None, "undefined")),
-    ("*", ["58", "36"], "2089", ValueError, r"`igc_result` '2089' contradicts its operands: 58 \* 36 is 2088"),
-    ("-", ["3", "5"], "2", ValueError, "'2' contradicts its operands: 3 - 5 is -2"),
-    ("/", ["7", "2"], "3", ValueError, "'3' contradicts its operands: 7 / 2 is \"inexact\""),
-    ("/", ["7", "0"], "0", ValueError, "'0' contradicts its operands: 7 / 0 is \"undefined\""),
-    ("+", ["1", "2"], "overflow", ValueError, "'overflow' contradicts its operands: 1 [+] 2 is 3"),
-    ("*", ["99999", "99"], "9899901", ValueError, 'has more than `result_digits=5` digits: write "overflow"'),
-    *((operator, ["1", "2"], "3", ValueError, r"`igc_operator` '.*' is unknown: this configuration has '\+', '-'")
-      for operator in ("plus", "^", "None")),
-    (3, ["1", "2"], "3", TypeError, "`igc_operator` must be a string or None, got 3"),
-    *((operator, ["1", "2"], None, ValueError, r"`igc_operator` is .* but `igc_operands` is \['1', '2'\]")
-      for operator in ("none", None)),
-    ("none", None, "3", ValueError, r"`igc_operator` is .* but `igc_result` is '3'"),
-    *(("+", operands, "3", TypeError, "`igc_operands` must be a list of two numbers") for operands in ("12", None, 3)),
-    *(("+", operands, "3", ValueError, "`igc_operands` must hold exactly two numbers")
-      for operands in (["1"], ["1", "2", "3"])),
-)  # fmt: skip
-
-
 def test_a_wrong_value_is_refused_with_its_row_and_the_reason():
-    for operator, operands, result, error, message in WRONG:
-        with pytest.raises(error, match=f"row 9: .*{message}|row 9: {message}"):
-            check(operator, operands, result, where="row 9")
+    wrong = [line for line in LINES if "message" in line]
+    assert len(wrong) + 13 == len(LINES)
+    for line in wrong:
+        error = {"TypeError": TypeError, "ValueError": ValueError}[line["error"]]
+        with pytest.raises(error, match=f"row 9: .*{line['message']}|row 9: {line['message']}"):
+            check(*line["columns"], where="row 9")
 
 
 def test_the_tensors_hold_what_the_steps_say():

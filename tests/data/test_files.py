@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,33 +37,12 @@ def test_the_items_are_the_same_whatever_holds_them(tmp_path, name, mark):
 GOOD = b'{"prompt": "a", "target": "b"}'
 
 
-@pytest.mark.parametrize("name", ["items.csv", "items.jsonl"])
-def test_a_malformed_line_is_named_with_its_file(tmp_path, name):
-    malformed = {
-        "items.csv": (
-            (b"", " is empty: expected a line of names"),
-            (b"prompt,target\n", " is empty: expected a line of names"),
-            (b"prompt,answer\na,b\n", ', line 2: the field "target" is missing; there are'),
-            (b"prompt,target\na,b\na,b,c\n", ", line 3: expected 2 fields as in the first line"),
-            (b"prompt,target\na\n", ", line 2: expected 2 fields as in the first line"),
-            (b'prompt,target\n"a"b,c\n', ", line 2: not valid CSV"),
-            (b"prompt,target\n ,c\n", ', line 2: "prompt" is empty'),
-        ),
-        "items.jsonl": (
-            (b'{"prompt": "a", "target": ', ", line 2: not valid JSON: .*Write one object per line"),
-            (b'{"prompt": "\xff", "target": "b"}', ", line 2: not valid JSON: "),
-            (b"", ", line 2: the line is empty"),
-            (b'["a", "b"]', ', line 2: expected an object with "prompt" and "target", got'),
-            (b'{"prompt": "a"}', r', line 2: the field "target" is missing; there are \[\'prompt\'\]'),
-            (b'{"prompt": "a", "target": 2.5}', ', line 2: "target" must be a string, got 2.5. Put it in quotation'),
-            (b'{"prompt": "a", "target": "2", "group": null}', ', line 2: "group" must be a string, got None'),
-            (b'{"prompt": " ", "target": "2"}', ', line 2: "prompt" is empty'),
-        ),
-    }
-    for content, message in malformed[name]:
-        (tmp_path / name).write_bytes(content if name == "items.csv" else b"\n".join([GOOD, content, GOOD]))
-        with pytest.raises(ValueError, match=f"{name}`{message}"):
-            read_items(tmp_path / name)
+def test_a_malformed_line_is_named_with_its_file(tmp_path):
+    for line in read_rows(Path(__file__).with_name("malformed.jsonl")):  # bytes as Latin-1
+        content, path = line["content"].encode("latin-1"), tmp_path / line["file"]
+        path.write_bytes(content if line["file"] == "items.csv" else b"\n".join([GOOD, content, GOOD]))
+        with pytest.raises(ValueError, match=f"{line['file']}`{line['message']}"):
+            read_items(path)
 
 
 def test_a_broken_gzip_file_and_another_encoding_are_named(tmp_path):
@@ -85,7 +65,11 @@ def test_prompts_are_the_same_whatever_holds_them(tmp_path, name):
     if "json" in name.lower():
         content = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
     if name.endswith(".csv"):
-        content = csv_text([{"prompt": prompt, "target": "2"} for prompt in prompts])
+        content = "\n".join(["prompt", *prompts])
     content = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert read_prompts(tmp_path / name) == prompts
+    if not name.endswith(("txt", "gz")):
+        (tmp_path / name).write_text("text\nb" if "csv" in name else '{"text": "b"}')
+        with pytest.raises(ValueError, match=f'{name}`, line .: "prompt" must be a text, got None; .* \\[.text.]'):
+            read_prompts(tmp_path / name)

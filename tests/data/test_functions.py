@@ -1,34 +1,15 @@
-"""Rows for functions of given numbers: their operands, their results, and what is held out."""
+"""Rows for functions of one, two or three given numbers: their operands and their results."""
 
-import json
-import math
-import random
-import re
-import statistics
-from collections import Counter
-from fractions import Fraction
 from itertools import islice
-from pathlib import Path
 
 from peft_igc.data import functions
-from peft_igc.data.columns import check_columns, columns_of
-from peft_igc.data.files import read_rows
-from peft_igc.data.functions import answer_rows, function_rows, list_rows
+from peft_igc.data.columns import check_columns
+from peft_igc.data.functions import function_rows
 from peft_igc.text import operations
 from peft_igc.text.literals import integers
 from peft_igc.text.values import Limits
 
 
-LISTS = {
-    "sum": sum,
-    "mean": lambda values: sum(values) / len(values),
-    "min": min,
-    "max": max,
-    "count": len,
-    "median": statistics.median,
-    "range": lambda values: max(values) - min(values),
-}
-TEXTS = Path(functions.__file__).parent / "wording" / "by_hand" / "beyond.jsonl"
 LIMITS = Limits(operations=tuple("+-*/") + tuple(operations.FUNCTIONS))
 
 
@@ -36,37 +17,10 @@ def text_of(row):
     return row["prompt"][0]["content"]
 
 
-def test_lists_have_all_of_their_numbers_as_operands_in_the_order_of_the_text_and_their_value():
-    kinds = Counter()
-    for row in islice(list_rows(3), 400):
-        kinds[row["igc_operator"]] += 1
-        (step,) = check_columns(row, LIMITS)
-        if step.operands is None:
-            continue
-        listed = [one.digits for one in integers(text_of(row), decimals=True)]
-        place = 0
-        for operand in step.operands:  # other numbers, such as those of a row, may be between
-            place = listed.index(operand.lstrip("-"), place) + 1
-        value = Fraction(LISTS[step.operator]([Fraction(one) for one in step.operands]))
-        assert step.result is None or Fraction(step.result) == value
-        assert 3 <= len(step.operands) <= 50
-    assert kinds.keys() == {*LISTS, "none"}
-
-
-def test_lists_have_the_held_out_layouts_or_the_others_and_all_of_them(monkeypatch):
-    known, laid, drawn = functions._texts(), functions._laid, Counter()
-    monkeypatch.setattr(functions, "_laid", lambda form, *rest: (drawn.update([str(form)]), laid(form, *rest))[1])
-    for layouts in ("layouts", "held_out_layouts", "unseen_layouts"):
-        drawn.clear()
-        list(islice(list_rows(0, layouts), 800))
-        fixed = set(map(str, known[layouts].values()))
-        assert drawn.keys() == fixed if layouts != "layouts" else drawn.keys() > fixed
-
-
 def test_functions_have_rows_that_can_be_read_and_equal_seeds_give_equal_rows():
     rows = list(islice(function_rows(1), 600))
     assert rows[:50] == list(islice(function_rows(1), 50))
-    assert {row["igc_operator"] for row in rows} == {*functions._texts()["functions"], "none"}
+    assert {row["igc_operator"] for row in rows} == {*functions._sentences(), "none"}
     for row in rows:
         (step,) = check_columns(row, LIMITS)
         known = {one.digits for one in integers(text_of(row), decimals=True)}
@@ -88,33 +42,3 @@ def test_a_user_s_phrasings_make_rows(monkeypatch):
     a, b = row["igc_operands"]
     assert f"join {a} with {b}" in text_of(row)
     assert row["igc_operator"] == "join"
-
-
-def test_the_operation_of_a_text_gives_what_its_author_answered():
-    rng, seen = random.Random(0), Counter()
-    for line in read_rows(TEXTS):
-        if line.get("operation", "none") == "none":
-            continue
-        seen[line["operation"]] += 1
-        for _ in range(3):
-            numbers = functions.satisfying(set(line["constraints"]), line["operation"], rng)
-            operands = [numbers.get(one, one) for one in line["operands"]]
-            found = columns_of(line["operation"], operands, LIMITS)["igc_result"]
-            if found not in ("inexact", "undefined", "overflow"):
-                known = {name: int(number) for name, number in numbers.items()}
-                assert math.isclose(Fraction(found), eval(line["answer"], {"math": math} | known)), line  # noqa: S307
-    assert len(seen) > 20
-
-
-def test_every_third_text_of_a_kind_is_held_out(tmp_path):
-    texts = [f"word{n} {{a}} {{b}}" for n in range(9)]
-    lines = [{"text": text, "kind": "k", "constraints": ["a>b"], "answer": "a % b"} for text in texts]
-    lines = [line | {"operation": "mod", "operands": ["a", "b"]} for line in lines]
-    path = tmp_path / "texts.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    first, other = (
-        {re.search(r"word\d", text_of(row).lower())[0] for row in islice(answer_rows(path, held_out), 60)}
-        for held_out in (False, True)
-    )
-    assert other == {"word2", "word5", "word8"}
-    assert first == {f"word{n}" for n in range(9)} - other

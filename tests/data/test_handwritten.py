@@ -4,29 +4,20 @@ import json
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
+from peft_igc.data.files import read_rows
 from peft_igc.data.wording import wording as wordings
 from peft_igc.data.wording.handwritten import HELD_OUT, draw, read_texts, texts_by
 from peft_igc.data.wording.wording import TRAINING
 from peft_igc.text.values import Limits
 
 
-LINES = (
-    ("whats {a} plus {b}", "+", "ab", []),
-    ("take {a} from {b}", "-", "ba", ["b>a"]),
-    ("{a} pens for {b} kids, how many each?", "/", "ab", ["b|a", "small"]),
-    ("from {a} till {b}?", "-", "ba", ["b>a", "year"]),
-    ("what must I multiply {a} by to get {b}?", "/", "ba", ["a|b"]),
-    ("which of {a}, {b}, {c} is odd? {x}", "none", "", ["distinct"]),
-    ("{a} * {b} =", "*", "ab", []),
-    ("R{a}kg,{b}x times", "*", "ab", []),
-    ("{a} + {b} + {c} =", "none", "", []),
-    ("min({a}, {b})", "none", "", []),
-)
+FILE = Path(__file__).with_name("by_hand.jsonl")
 HOLDS = {
     "b>a": lambda a, b: b > a,
     "b|a": lambda a, b: a % b == 0,
@@ -36,17 +27,10 @@ HOLDS = {
 }
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "texts.jsonl"
-    names = ("text", "operator", "order", "constraints")
-    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True)) | {"kind": "k"}) + "\n" for line in LINES))
-    return path
-
-
-def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints(file):
+def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints():
     rng, forms, lengths = random.Random(0), set(), set()
-    for (text, operator, order, constraints), one in zip(LINES, read_texts(file), strict=True):
+    for line, one in zip(read_rows(FILE), read_texts(FILE), strict=True):
+        text, operator, order, constraints = line.values()
         for _ in range(400):
             shown, found, operands = draw([one], rng, Mixture(separators=0.2, spelled_signs=0.5), 8, 12)
             assert found == operator
@@ -68,8 +52,8 @@ def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints(fi
     assert len(forms) == 8
 
 
-def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
-    wording = replace(TRAINING, by_hand=read_texts([file, file]))
+def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test():
+    wording = replace(TRAINING, by_hand=read_texts([FILE, FILE]))
     mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, by_hand=0.6, contexts=0.3, casual=0.3)
     options = {"max_digits": 2, "limits": Limits(operands=2), "mixture": mixture, "wording": wording}
     rows = ArithmeticRows(1, **options).take(800)
@@ -89,7 +73,7 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
 
 def test_no_text_of_a_held_out_author_is_trained():
     parts = {name: {one.text for one in texts_by(name)} for name in ("trained", *HELD_OUT)}
-    assert not parts["trained"] & (parts["calibrated"] | parts["measured"])
+    assert not parts["trained"] & (parts["calibrated"] | parts["measured"] | parts["further"])
     assert len(parts["trained"]) > 6000
     assert min(map(len, parts.values())) > 400
     assert {one.text for one in TRAINING.texts} == parts["trained"]

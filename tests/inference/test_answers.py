@@ -73,14 +73,15 @@ def test_an_answer_that_is_cut_or_overrules_the_calculation_is_the_models_own(ma
     silent = StepRecord(9, "none", False, reason="no_arithmetic")
     assert Answer("2088 ...", False, (spelled, silent)).step == spelled  # of several the last one that it spells
     nowhere = Answer("...", False, ())
-    assert nowhere.source.endswith("calculator silent: the text has no anchor, or no adapter is active")
+    assert nowhere.source.endswith("calculator silent: the text has no anchor")
 
 
 def test_without_the_adapter_an_answer_is_the_models_own(made):
     model, tokenizer = made
     with model.disable_adapter():
         (answer,) = generate_answers(model, tokenizer, QUESTIONS[:1], return_steps=True)
-    assert (answer.status, answer.written, answer.steps) == ("no_anchor", False, ())
+    assert (answer.status, answer.reason, answer.written, answer.steps) == ("no_adapter", "no_adapter", False, ())
+    assert answer.source.endswith("calculator silent: no adapter is active")
 
 
 def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers):

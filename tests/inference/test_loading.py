@@ -232,7 +232,7 @@ def test_its_files_are_small_and_name_no_machine():
 @pytest.mark.slow
 def test_the_program_that_writes_it_rounds_only_what_answers_the_same(tmp_path, capsys):
     program = runpy.run_path("recipes/embed_tiny_adapter.py")
-    program["main"](["--adapter", "tiny", "--output", str(tmp_path / "out"), "--per-suite", "4"])
+    program["main"](["--adapter", "tiny", "--output", str(tmp_path / "out"), "--per-set", "4"])
     assert "torch.bfloat16: 0 of" in capsys.readouterr().out
     base, tokenizer = load_base("tiny")
     assert generate_answers(load_adapter(base, tmp_path / "out"), tokenizer, list(QUESTIONS)[:1]) == ["2088"]

@@ -16,6 +16,7 @@ from traced import batch_of
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.cli import main
+from peft_igc.data.files import read_rows
 from peft_igc.inference.loading import load_adapter
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 from peft_igc.tuner.saving.conversion import convert
@@ -156,18 +157,11 @@ def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
 def test_fields_of_earlier_versions_mean_what_they_did(tmp_path):
     folder, tokenizer = as_format_2(tmp_path / "old"), tiny_base()[1]
     saved, weights = ((folder / name).read_bytes() for name in (CONFIG, WEIGHTS))
-    rules = {"anchor_token_ids": [[5]], "inline_token_ids": None, "end_token_ids": [2]}
-    for before, after in [
-        ({"division": "floor", "rounding": "refuse", "decimal_places": None, "decimals": True}, {"rounding": "floor"}),
-        ({"division": "exact", "rounding": "half_even", "decimal_places": 2}, {"rounding": "half_even:2"}),
-        ({"anchor": "tokens", **rules}, {"anchors": {"turns": [[5]], "ends": [2]}}),
-        ({"anchor": "prompt_end", **rules}, {"anchors": {"turns": [[5]], "ends": [2], "prompt_end": True}}),
-        ({"trained_beside": ["low_rank"], "shortcut": None}, {"trained_with": ["low_rank"]}),
-    ]:
+    for line in read_rows(Path(__file__).with_name("old_fields.jsonl")):
         (folder / CONFIG).write_bytes(saved)
         (folder / WEIGHTS).write_bytes(weights)
-        assert convert(changed(folder, **before), tokenizer)
-        assert json.loads((folder / CONFIG).read_text()).items() >= after.items()
+        assert convert(changed(folder, **line["before"]), tokenizer)
+        assert json.loads((folder / CONFIG).read_text()).items() >= line["after"].items()
     (folder / CONFIG).write_bytes(saved)
     with pytest.raises(ValueError, match="has `decimals=False`, which is no longer implemented"):
         convert(changed(folder, decimals=False), tokenizer)

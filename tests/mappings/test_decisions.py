@@ -161,9 +161,7 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which
     model, _, config = many
     reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
     torch.nn.init.normal_(reader.set_columns.weight)
-    (fields,) = place_tensors(
-        texts, config.num_digits + 1, steps=[0], one_group=True, with_columns=True, device="cpu"
-    )
+    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, with_columns=True, device="cpu")
     kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
     other = (fields, fields._replace(facts=fields.facts * 0), fields._replace(columns=fields.columns * 0))
     with torch.no_grad():
@@ -178,6 +176,7 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which
         ("no | what | price\n1 | tea | 40\n2 | rum | 50", [["1", "2"], ["40", "50"]]),
         ("a .... 5\nbcd .. -6\nof 8 days", [["5", "6"], ["8"]]),
         ("Add 5, 6, 7 and 8 to 10.", [["5", "6", "7", "8"], ["10"]]),
+        ("5, 6, 7 oder 8, 9 et 10", [["5", "6", "7", "8", "9", "10"]]),
         ("In 2020: 5 pears, 6 old plums and 7 nuts.", [["2020"], ["5", "6", "7"]]),
         ("pears 5\nold plums 6\n7 is nice, and 8 of them", [["5", "6"], ["7"], ["8"]]),
         ("tea: 5\n  no. 3\nrum: 7\n  no. 4", [["5", "7"], ["3", "4"]]),

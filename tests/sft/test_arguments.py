@@ -1,7 +1,6 @@
 """Promises about the arguments of `peft-igc sft`: what is unknown or without effect is refused, the rest applies."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc import IGCConfig
+from peft_igc.data.files import read_rows
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, igc_config
 from tests.sft.test_sft import arguments
@@ -25,7 +25,7 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
     assert (igc.igc_interface, igc.igc_adapter, model.dtype) == ("tokens", "igc", "float32")
 
 
-LINES = [json.loads(line) for line in Path(__file__).with_name("arguments.jsonl").read_text("utf-8").splitlines()]
+LINES = read_rows(Path(__file__).with_name("arguments.jsonl"))
 
 
 @pytest.mark.parametrize("given", LINES, ids=lambda given: " ".join(given.get("line", [given.get("file", "")])))

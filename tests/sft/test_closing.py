@@ -1,12 +1,14 @@
 """Promises of the closing evaluation: counts are right, nothing of the model changes, and a failure is said."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 from tiny_training import NESTED, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
+from peft_igc.data.files import read_rows
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
 from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
@@ -110,36 +112,12 @@ def test_the_counts_are_printed_in_words():
     assert "no answer was generated: too long" in Closing(3, asked=1, unanswered="too long").format()
 
 
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (GOOD, None),
-        (Closing(20, asked=20, read=1, answers=20, right=5), "The reading learned next to nothing: 1 of 20"),
-        (Closing(20, asked=20, read=2, answers=20, right=5), None),
-        (Closing(1, asked=1, read=0), "The reading learned next to nothing: 0 of 1 held-out calculations are read"),
-        (Closing(1, asked=1, read=1, answers=1, right=0), "The writing learned nothing: 0 of 1 held-out answers are"),
-        (Closing(19, asked=19, read=12, answers=19, right=1), None),  # the base has none of 19
-        (Closing(1, asked=1, read=1, answers=1, right=1, right_without=1), None),  # the base knows it
-        (
-            Closing(19, asked=19, read=19, answers=19, right=6, right_without=4),
-            "The answers may be no better than the base's: 6 of 19 held-out answers are right, and 4",
-        ),
-        (Closing(190, asked=190, read=190, answers=190, right=60, right_without=40), None),  # the same, ten times
-        (Closing(8, refusals=8), None),  # nothing was asked
-        (
-            Closing(20, asked=20, read=20, answers=20, right=4, right_without=4),
-            "The writing learned nothing: 4 of 20 held-out answers are right, and 4 without",
-        ),
-        (Closing(20, asked=20, read=20, answers=20, right=19, right_without=20), None),  # the base knows them
-        (Closing(20, asked=20, read=20, unanswered="long"), None),
-    ],
-)
-def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained(found, message):
-    if message is None:
-        assert found.failure() is None
-    else:
-        assert found.failure().startswith(message)
-        assert "`igc_learning_rate`" in found.failure()
+def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained():
+    for line in read_rows(Path(__file__).with_name("closing.jsonl")):
+        failure = Closing(**line["found"]).failure()
+        assert (failure is None) == (line["failure"] is None), line
+        assert failure is None or failure.startswith(line["failure"])
+        assert failure is None or "`igc_learning_rate`" in failure
 
 
 def test_file_and_card_say_whether_anything_was_learned(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from tiny_training import rows
@@ -10,6 +11,7 @@ from trl.scripts.utils import DatasetConfig
 
 from peft_igc import cli
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
+from peft_igc.data.files import read_rows
 from peft_igc.sft import datasets
 from peft_igc.sft.arguments import IGCArguments
 from peft_igc.text.values import Limits
@@ -118,27 +120,18 @@ def refused(argv, capsys):
     return lines[0]
 
 
-FAULTS = {
-    "floats": ({"igc_operands": [58.0, 36], "igc_result": None}, "holds 58.0 of type `float`"),
-    "floats in a column of integers": ({"igc_operands": [58, 36.5], "igc_result": None}, "holds 36.5 of type"),
-    "a wrong result": ({"igc_result": "1"}, "`igc_result` '1' contradicts its operands"),
-    "an unknown operator": ({"igc_operator": "max"}, "`igc_operator` 'max' is unknown"),
-    "one number": ({"igc_operands": ["5"]}, "must hold exactly two numbers"),
-    "a text for a number": ({"igc_operands": ["5", "x"]}, "`igc_operands`"),
-    "operands that the text lacks": ({"prompt": "a+b="}, "no number before the anchor spells the operand"),
-}  # fmt: skip
+FAULTS = read_rows(Path(__file__).with_name("faults.jsonl"))
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, name):
-    fault, message = FAULTS[name]
-    place = 3 if name == "floats" else 19  # held out with this seed, or trained
+@pytest.mark.parametrize("fault", [one for one in FAULTS if "changed" in one], ids=lambda fault: fault["name"])
+def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, fault):
+    place = 3 if fault["name"] == "floats" else 19  # held out with this seed, or trained
     given = rows(20)
-    given[place] = given[place] | fault
+    given[place] = given[place] | fault["changed"]
     path = file_of(tmp_path, given)
     line = refused(arguments(base, tmp_path / "out", *SMALL, dataset_name=path, max_steps="9"), capsys)
     assert f"`{path}`, line {place + 1}" in line
-    assert message in line
+    assert fault["message"] in line
     assert not (tmp_path / "out" / "adapter_model.safetensors").exists()
 
 
@@ -149,26 +142,11 @@ def renamed(given, **names):
 
 
 @pytest.mark.parametrize("held_out", ["0", "100"])
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (
-            {"igc_operator": "igc_operater"},
-            "has the column `igc_operater`, which is not read. Operand columns are `igc_operator`, ",
-        ),
-        ({"igc_operands": "igc_operand"}, "has the column `igc_operand`, which is not read. Operand columns are"),
-        ({"igc_result": "IGC-Results"}, "has the column `IGC-Results`, which is not read. Operand columns are"),
-        (
-            {name: name.removeprefix("igc_") for name in COLUMNS},
-            "No training row has a value in `igc_operator` or `igc_expression`",
-        ),
-        (dict.fromkeys(COLUMNS), "find them with `peft-igc annotate`"),
-    ],
-)
-def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, names, message, held_out):
-    path = file_of(tmp_path, renamed(rows(20), **names))
+@pytest.mark.parametrize("fault", [one for one in FAULTS if "renamed" in one], ids=lambda fault: fault["name"])
+def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, fault, held_out):
+    path = file_of(tmp_path, renamed(rows(20), **fault["renamed"]))
     more = ["--igc_held_out", held_out]
-    assert message in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
+    assert fault["message"] in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
     assert not (tmp_path / "out").exists()
 
 

@@ -2,11 +2,13 @@
 defaults fill in what the user left out, and nothing else."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from peft_igc import cli
+from peft_igc.data.files import read_rows
 from peft_igc.sft import parser
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import CONFIDENCE
@@ -52,49 +54,8 @@ def parsed(tmp_path, *more):
     return sft.parse(line)
 
 
-ROWS, STEPS, BATCH, MUON, LORA = (
-    getattr(parser, name) for name in ("GENERATED_ROWS", "STEPS", "BATCH_SIZE", "MUON_RATE", "LORA_RATE")
-)
 # What the user gives, and the values of a run.
-USED = {
-    "": {
-        "igc_generated_rows": ROWS, "max_steps": STEPS, "per_device_train_batch_size": BATCH,
-        "warmup_steps": parser.WARMUP, "calculator_learning_rate": 1e-3, "igc_writing_every": parser.WRITING_EVERY,
-        "igc_muon_learning_rate": MUON,
-    },
-    "--max_steps 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None, "warmup_steps": 0},
-    "--max_steps 200": {"warmup_steps": parser.WARMUP},
-    "--igc_writing_every 1": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
-    "--learning_rate 1e-3": {"igc_writing_every": 4, "igc_muon_learning_rate": None, "calculator_learning_rate": 1e-3},
-    "--optim sgd": {"igc_writing_every": 4, "igc_muon_learning_rate": None},
-    "--igc_train_base": {"igc_writing_every": 1, "igc_muon_learning_rate": MUON},
-    "--accelerate_config ddp --num_processes 2": {"igc_writing_every": 1, "igc_muon_learning_rate": None},
-    "--max_steps -1": {"max_steps": -1},
-    "--num-train-epochs=3": {"max_steps": -1, "igc_generated_rows": ROWS},  # TRL's default, but given
-    "--per_device_train_batch_size 8": {"per_device_train_batch_size": 8},
-    "--gradient_accumulation_steps 2": {"per_device_train_batch_size": 8},
-    "--warmup_steps 0": {"warmup_steps": 0},
-    "--igc_learning_rate 4e-3": {"calculator_learning_rate": 4e-3},
-    "--dataset_name mine": {"igc_generated_rows": 0},  # data of one's own are not mixed with generated rows
-    "--igc_generated_rows 64": {"igc_generated_rows": 64},
-    # No more rows are generated than the steps read.
-    "--max_steps 3": {"igc_generated_rows": 3 * BATCH},
-    "--max_steps 3 --gradient_accumulation_steps 2": {"igc_generated_rows": 3 * 2 * 8},
-    '--max_steps 3 --activation_checkpointing no --igc_writing {"steps":9,"rows":300}': {"igc_generated_rows": 300},
-    "--max_steps 9999": {"igc_generated_rows": ROWS},
-    "--max_steps 3 --igc_generated_rows 500": {"igc_generated_rows": 500},
-    # A LoRA has its own rate, and baselines keep the steps and batches of TRL.
-    "--igc_adapter igc+lora": {
-        "learning_rate": LORA, "calculator_learning_rate": 1e-3, "igc_writing_every": 1,
-        "igc_muon_learning_rate": MUON,
-    },
-    "--igc_adapter igc+lora --learning_rate 5e-4": {"learning_rate": 5e-4, "calculator_learning_rate": 5e-4},
-    "--igc_adapter igc+lora --igc_learning_rate 3e-3": {"learning_rate": LORA, "calculator_learning_rate": 3e-3},
-    "--igc_adapter lora": {
-        "learning_rate": LORA, "max_steps": -1, "per_device_train_batch_size": 8, "igc_generated_rows": 0,
-    },
-    "--igc_adapter none": {"learning_rate": 2e-5, "max_steps": -1, "per_device_train_batch_size": 8},
-}  # fmt: skip
+USED = {one["line"]: one["used"] for one in read_rows(Path(__file__).with_name("defaults.jsonl"))}
 
 
 def test_the_page_of_all_arguments_shows_the_defaults_of_a_run():

@@ -7,7 +7,7 @@ import time
 from fractions import Fraction
 
 from peft_igc import cli
-from peft_igc.data.checked_files import check_file
+from peft_igc.data.files import check_file
 from peft_igc.text import Reason, Verdict, check
 
 
@@ -74,12 +74,16 @@ def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys)
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys):
     cut = gzip.compress(b"3 + 4 = 8" * 1000, mtime=0)[:40]
     for name, content, message in (
-        ("none.txt", None, "does not exist"),
         ("bad.jsonl", b'{"a": "3 + 4 = 8"}\n{"a": \n', "line 2: not valid JSON"),
         ("latin.txt", "3 + 4 = 8 für".encode("latin-1"), "not in UTF-8"),
         ("cut.txt.gz", cut, "not a complete gzip file"),
     ):
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
+        (tmp_path / name).write_bytes(content)
         assert cli.main(["check", str(tmp_path / name)]) == 2
         assert message in capsys.readouterr().err
+    (tmp_path / "good.txt").write_text("3 * 4 = 13")
+    missing = [str(tmp_path / "none.txt"), str(tmp_path)]
+    assert cli.main(["check", str(tmp_path / "good.txt"), *missing]) == 2
+    out, error = capsys.readouterr()
+    assert f"`{missing[0]}`, `{missing[1]}`: no such file, so nothing was checked. Pass" in error
+    assert not out

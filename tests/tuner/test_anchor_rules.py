@@ -14,12 +14,13 @@ from peft_igc.text.vocabulary import PADDING, Vocabulary, special_tokens
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from peft_igc.tuner.anchors import (
     INLINE,
+    Anchor,
     Rules,
     anchors_of_call,
-    context_start,
+    anchors_of_labels,
     context_starts,
-    find_anchors,
-    kinds_of,
+    even,
+    positions,
 )
 from peft_igc.tuner.anchors import TURN as BEGIN
 from peft_igc.tuner.call import Call
@@ -197,10 +198,10 @@ def test_a_training_batch_has_the_anchors_of_its_forward_pass():
         ({"prompt_end": True, "turns": [[6]], "inline": [[7, 8]]}, [[2, 3, 5, -1], [0, 3, 4, 5], [3, 5, -1, -1]]),
         ({"inline": [[0]]}, [[-1], [-1], [-1]]),
     ):
-        config = IGCConfig(anchors=fields)
-        assert find_anchors(IDS, VALID.long(), labels, config).tolist() == wanted
-        found = anchors_of_call(call, Rules.of(config), IDS.masked_fill(~VALID, PADDING), 0, IDS.shape[1])
-        assert found is None or found.tolist() == wanted
+        config, ids = Rules.of(IGCConfig(anchors=fields)), IDS.masked_fill(~VALID, PADDING)
+        rows = [anchors_of_labels(config, *row) for row in zip(ids.tolist(), labels.tolist(), strict=True)]
+        assert positions(even(rows)).tolist() == wanted
+        assert anchors_of_call(call, config, ids, 0, IDS.shape[1]) == (even(rows) if any(rows) else None)
 
 
 def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():
@@ -214,11 +215,12 @@ def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():
             kinds = (TURN, SIGN) if ids[anchor] == SIGN else (TURN,)
             earlier = [a for a in at if a < anchor and ids[a] in kinds]
             expected.append(earlier[-1] if earlier else 0)
-        before, new = (torch.tensor([one], dtype=torch.int64) for one in (at[:cut], at[cut:]))
-        earlier, kinds = ((one, kinds_of(both, torch.tensor([ids]), one, 0)) for one in (before, new))
-        assert context_starts(SINCE_LAST_ANCHOR, both, *kinds, earlier)[0].tolist() == expected[cut:], (ids, at)
-        known = [(one, INLINE if ids[one] == SIGN else 2 if ids[one] == TURN else 0) for one in at]
-        for context in (SINCE_LAST_ANCHOR, "row", 3):  # one anchor after the other, on the host
-            found = [context_start(context, both, *one, known) for one in known]
-            places, all_kinds = torch.tensor(known).T[:, None]
-            assert found == context_starts(context, both, places, all_kinds)[0].tolist()
+        known = [Anchor(one, both.kind(ids, one + 1)) for one in at]
+        for context, wanted in (
+            (SINCE_LAST_ANCHOR, expected),
+            ("row", [0] * len(at)),
+            (3, [max(a - 2, 0) for a in at]),
+        ):
+            assert context_starts(context, both, known[cut:], known[:cut]) == wanted[cut:], (ids, at)
+        draw.shuffle(known)  # as a caller may give them
+        assert context_starts(SINCE_LAST_ANCHOR, both, known) == [expected[at.index(one)] for one, _ in known]

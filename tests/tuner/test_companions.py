@@ -14,6 +14,7 @@ from tiny_models import small_config, tiny_model
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
+from peft_igc.inference.loading import load_adapter
 from peft_igc.tuner.saving.companions import LOW_RANK
 
 
@@ -123,6 +124,20 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
     assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_with is None
 
 
+@pytest.mark.parametrize("way", [PeftModel.from_pretrained, by_transformers, load_adapter])
+@pytest.mark.parametrize(("inner", "outer"), [("style", "default"), ("default", "math")])
+def test_an_adapter_that_was_only_used_with_another_one_is_not_left_out_in_silence(inner, outer, way, tmp_path):
+    model = both((inner, outer))
+    model.peft_config[outer].inference_mode = True  # as a calculator that was loaded: its record stays empty
+    model.save_pretrained(tmp_path)
+    left = inner if outer == "default" else outer
+    with pytest.warns(UserWarning, match=f"'default' .* was saved with the adapter in `.*/{left}`, .*Load that one"):
+        way(tiny_model("llama"), tmp_path)
+    with nesting():  # the cure, and a name of one's own
+        loaded = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / left, adapter_name="mine")
+        assert torch.equal(logits(PeftModel.from_pretrained(loaded, tmp_path)), logits(model))
+
+
 @pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
 def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(names, tmp_path):
     both(names).save_pretrained(tmp_path)
@@ -130,17 +145,11 @@ def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(na
     message = f"The adapter 'mine' in `{style}` was trained with the calculator in `{math}`, .* Load both with"
     with pytest.warns(UserWarning, match=message):
         PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
-    model = get_peft_model(tiny_model("llama"), lora())
+    model, place = get_peft_model(tiny_model("llama"), lora()), {"subfolder": "" if style == tmp_path else style.name}
     with pytest.warns(UserWarning, match=message):
-        model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
-
-
-def test_transformers_loads_a_lora_without_its_calculator_in_silence(folder):
-    """`load_adapter` of transformers (5.23) does not warn as that of PEFT does; a warning would be an error here."""
-    base = tiny_model("llama")
-    base.load_adapter(str(folder / LOW_RANK), adapter_name="style")
-    torch.manual_seed(0)  # as in `both`
-    assert torch.equal(logits(base), logits(get_peft_model(tiny_model("llama"), lora())))
+        model.load_adapter(str(tmp_path), "mine", **place)
+    with pytest.warns(UserWarning, match=message):
+        tiny_model("llama").load_adapter(str(tmp_path), "mine", adapter_kwargs=place)
 
 
 def test_the_calculator_alone_is_said_when_it_is_used(folder):

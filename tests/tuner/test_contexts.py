@@ -31,7 +31,10 @@ def read(mapping, kept, valid, anchors, ids, since):
     """What a mapping reads at anchors, from the tokens `since` on."""
     if isinstance(mapping, HiddenInputMapping):
         return mapping(kept, valid, anchors, ids, since)
-    return mapping(kept, StepTexts.of(mapping.tokens, ids.masked_fill(~valid, PADDING), anchors, since))
+    rows = ids.masked_fill(~valid, PADDING).tolist()
+    return mapping(
+        kept, StepTexts.of_lists(mapping.tokens, rows, anchors.flatten().tolist(), since.flatten().tolist())
+    )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from checks import IDS
 from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
 from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc import register
@@ -52,7 +52,7 @@ def test_a_model_and_one_layer_of_its_caches_have_the_listed_methods_replaced_on
 
 
 def test_the_listed_functions_of_classes_are_replaced_once():
-    classes = (BaseTuner, PeftModel, VLLMGeneration)
+    classes = (BaseTuner, PeftModel, PreTrainedModel, VLLMGeneration)
     replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
     assert {(kind.__name__, name) for kind, name in replaced} == {
         (target.rpartition(".")[2], name) for target, name in OF["class"]

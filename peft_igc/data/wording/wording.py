@@ -23,7 +23,6 @@ from .phrases import BIGBENCH, NUMBERS, UNABLE, Style, Text, drawn, pools, words
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _FIELDS = (*NUMBERS, *"hijklmnop")
 _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 # Shares of the kinds of texts.
@@ -44,7 +43,9 @@ class Wording:
     held_out: bool
     by_hand: tuple[Handwritten, ...] | None = None
 
-    system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
+    # The system prompt of a row is drawn before its calculation; there may be text around a request, and an answer may
+    # be a sentence.
+    surrounds: ClassVar[bool] = True
     numbers: ClassVar[int] = len(NUMBERS)  # that a text without a supported calculation may need
     lacks: ClassVar[tuple[str, ...]] = ()  # fractions of a `Mixture` that this wording has no texts for
 
@@ -126,23 +127,6 @@ class Wording:
         """A system prompt."""
         return drawing.system(self.held_out, rng)
 
-    def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
-        """The text, in a fraction of the rows typed in a hurry."""
-        if mixture.casual > 0 and rng.random() < mixture.casual:
-            return phrases.casual(text, rng)
-        return text
-
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
-        """The text, in a fraction of the rows with other text around it."""
-        if rng.random() < mixture.contexts:
-            return drawing.surround(text, self.held_out, rng)
-        return text
-
-    def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
-        """Whether a row's answer is a sentence: in a fraction of the rows whose prompt ends as one and allows it."""
-        chosen = rng.random() < mixture.sentences
-        return chosen and prompt.endswith((".", "?", "!")) and not _TERSE.search(f"{system}{prompt}")
-
 
 def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: random.Random) -> str:
     """A sentence that contains the result, sometimes twice; `thing` names the counted things."""
@@ -181,7 +165,7 @@ class _Few(Wording):
     prompt last: the recorded runs of the hidden interface trained on rows drawn in this order.
     """
 
-    system_first = False
+    surrounds = False
     numbers = 3
     lacks = (
         *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
@@ -210,12 +194,6 @@ class _Few(Wording):
         values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
         prompt, completion = rng.choice(pools("few")["silent"])
         return Text(prompt.format(**values), completion.format(**values))
-
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
-        return text
-
-    def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
-        return False
 
 
 TRAINING = Wording(held_out=False)

@@ -81,10 +81,11 @@ class GenerateWrapper(Wrapper):
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
             # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
-            anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
+            before = mask.shape[1] - prompt.shape[1]
+            anchors = [[at + before for at in row if at >= 0] for row in anchors.tolist()]
         elif ids is None or config is None or config.anchors.get(PROMPT_END):  # without ids nothing else can be found
             outer = None if ids is None else anchors_for_assistant(self.model, ids)
-            anchors = last_tokens(mask) if outer is None else outer
+            anchors = last_tokens(mask.tolist()) if outer is None else outer
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)

@@ -60,7 +60,7 @@ def tell_of_absence(generation: Generation) -> None:
     if layer is None or generation.anchors is not None or generation.cache is None:
         return
     config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.anchors.get("inline") or state is None or state.steps.anchors.shape[1]:
+    if config.anchors.get("inline") or state is None or any(state.anchors):
         return
     if is_new(layer.told, f"absence {name}"):
         logger.warning(

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import torch
 
+from ...numbers.calculator import Result
 from ...text.spelling import Row
+from ..anchors import Anchors
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
 from ..state.text_state import Steps, TextState
@@ -24,6 +26,7 @@ class _Pass(NamedTuple):
     """One forward pass: the index of the generated token that it predicts, and the steps of the text after it."""
 
     token: int
+    anchors: Anchors
     steps: Steps
     rows: tuple[Row, ...]  # empty in the hidden interface
 
@@ -45,7 +48,7 @@ class StepLog:
         token = max(state.length - self.length, 0)
         if not self.beams:
             self._passes.clear()  # the steps of this pass contain all earlier ones
-        self._passes.append(_Pass(token, state.steps, state.rows))
+        self._passes.append(_Pass(token, state.anchors, state.steps, state.rows))
         if event is not None:
             self._events.append((token, event))
 
@@ -53,7 +56,6 @@ class StepLog:
         """The steps of each returned sequence, by position; `beams` [rows, longest answer] are its `beam_indices`, -1
         after an answer's end, None without beams."""
         start = finished.start
-        anchors = [one.steps.anchors.tolist() for one in self._passes]
         read = [(token, event, event.anchors.tolist()) for token, event in self._events]
         found = []
         for row, answer in enumerate(finished.sequences[:, finished.prompt :].tolist()):
@@ -62,23 +64,24 @@ class StepLog:
             # The last token was never read, and anchors that assisted decoding took back are after it.
             last = self.length + len(lineage) - 1
             places: dict[int, tuple[_Pass, int, int]] = {}
-            for one, rows in zip(self._passes, anchors, strict=True):
+            for one in self._passes:
                 at = lineage[min(one.token, len(lineage) - 1)]
                 if one.token < len(lineage) or not self.beams:
-                    places |= {place: (one, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
+                    known = enumerate(one.anchors[at])
+                    places |= {anchor.at: (one, at, index) for index, anchor in known if 0 <= anchor.at < last}
             events: dict[int, Place] = {}
             for token, event, rows in read:
                 at = lineage[min(token, len(lineage) - 1)]
                 # Assisted decoding reads more tokens than it keeps.
                 if token < len(lineage) or not self.beams:
                     events |= {place: Place(event, at, index) for index, place in enumerate(rows[at])}
-            found.append(tuple(self._step(*places[at], events.get(at), at - start, last) for at in sorted(places)))
+            found.append(tuple(self._step(*places[at], events.get(at), start, last) for at in sorted(places)))
         return tuple(found)
 
-    def _step(self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int) -> StepRecord:
-        """One step as Python values; `last`: position of the last token."""
-        one = Steps(*(x[row, index] for x in seen.steps))
-        complete = None
+    def _step(self, seen: _Pass, row: int, index: int, place: Place | None, start: int, last: int) -> StepRecord:
+        """One step as Python values; `start`, `last`: positions of the first column and of the last token."""
+        at, complete = seen.anchors[row][index].at, None
         if self.config.interface == "tokens":
-            complete = 0 <= seen.rows[row].completed(int(one.anchors)) < last
-        return record_of(self.config, column, one.results, place, complete)
+            complete = 0 <= seen.rows[row].completed(at) < last
+        result = Result(*(x[row, index] for x in seen.steps[1:]))
+        return record_of(self.config, at - start, result, place, complete)

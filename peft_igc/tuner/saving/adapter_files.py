@@ -58,7 +58,7 @@ def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -
             article = "an" if method[0] in "AEIO" else "a"
             raise ValueError(
                 f"The adapter name {name!r} is taken by {article} {method} adapter of the same base model, and the "
-                "files of both would contain the weights of both. Pass another `adapter_name` to `get_peft_model`."
+                "files of both would contain the weights of both. Pass another `adapter_name`."
             )
         for owner, fields in ((name, config), (other_name, other)):
             for field in ("modules_to_save", "trainable_token_indices"):

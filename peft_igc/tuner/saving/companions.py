@@ -22,7 +22,7 @@ from peft.utils import CONFIG_NAME
 from torch import nn
 
 from ..base_model import without_peft
-from ..config import IGCConfig
+from ..config import IGC_PEFT_TYPE, IGCConfig
 from ..config_values import check_entries, name_of
 
 
@@ -81,7 +81,7 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         _check_companion(model, name, folder, source)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
-            warnings.filterwarnings("ignore", "The adapter .* was trained with the calculator")  # which comes next
+            warnings.filterwarnings("ignore", "The adapter .* with the (calculator|adapter) in")  # which comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
 
@@ -117,27 +117,58 @@ def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
         )
 
 
-def warn_of_calculator(model: PeftModel, name: str, folder: Path) -> None:
-    """Warns if the adapter of another method in a local folder was trained with a calculator that is not loaded."""
-    if any(isinstance(config, IGCConfig) for config in model.peft_config.values()):
+def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
+    """Warns if an adapter that belongs to the one loaded from a local folder is not loaded.
+
+    That is the calculator with which it was trained, or an adapter in a subfolder, where PEFT saves what was used
+    together, of a method that the model lacks. Nothing is said of a calculator that was asked for alone, with
+    `trained_with=[]`.
+
+    Args:
+        model: a PEFT model, or one of transformers with an adapter.
+        name: of the adapter.
+        folder: from which it was loaded; one that does not exist is not looked at.
+    """
+    folder, configs = folder.resolve(), model.peft_config
+    below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
+    if not any(isinstance(config, IGCConfig) for config in configs.values()):
+        beside = (path.parent for path in folder.parent.glob(f"*/{CONFIG_NAME}"))
+        calculator = next((one for one in (folder.parent, *below, *beside) if folder in companions_in(one)), None)
+        if calculator is not None:
+            warnings.warn(
+                f"The adapter {name!r} in `{folder}` was trained with the calculator in `{calculator}`, which is not "
+                f"loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
+                stacklevel=3,
+            )
+            return
+    if getattr(configs[name], "trained_with", None) is not None:  # `warn_of_absent` has the rest
         return
-    folder = folder.resolve()
-    named = [path.parent for above in (folder, folder.parent) for path in above.glob(f"*/{CONFIG_NAME}")]
-    calculator = next((place for place in (folder.parent, *named) if folder in companions_in(place)), None)
-    if calculator is not None:
-        warnings.warn(
-            f"The adapter {name!r} in `{folder}` was trained with the calculator in `{calculator}`, which is not "
-            f"loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
-            stacklevel=3,
-        )
+    known = {None, *(config.peft_type for config in configs.values())}
+    for other in below:
+        if _saved_config(other).get("peft_type") not in known:
+            warnings.warn(
+                f"The adapter {name!r} in `{folder}` was saved with the adapter in `{other}`, which is not loaded "
+                f"with it. Load that one before it, with `PeftModel.from_pretrained(base, {str(other)!r}, "
+                f"adapter_name={other.name!r})`.",
+                stacklevel=3,
+            )
 
 
 def companions_in(folder: Path) -> list[Path]:
     """The folders of the adapters that were trained with the calculator in a local folder."""
+    saved = _saved_config(folder)
+    entries = saved.get("trained_with") or [] if saved.get("peft_type") == IGC_PEFT_TYPE else []
     try:
-        saved = json.loads((folder / CONFIG_NAME).read_bytes())
-        entries = saved.get("trained_with") or [] if saved["peft_type"] == "IGC" else []
         check_entries(entries)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # reported where that folder is loaded
+    except (ValueError, TypeError):  # reported where that folder is loaded
         return []
     return [Path(os.path.normpath(folder / entry)) for entry in entries]
+
+
+def _saved_config(folder: Path) -> dict[str, Any]:
+    """The config of the adapter in a local folder, which may be of any method; empty if it cannot be read."""
+    try:
+        saved = json.loads((folder / CONFIG_NAME).read_bytes())
+    except (OSError, ValueError, RecursionError):  # reported where that folder is loaded
+        return {}
+    return saved if isinstance(saved, dict) else {}

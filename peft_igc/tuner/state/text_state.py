@@ -24,20 +24,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...numbers.calculator import Result
 from ...text.spelling import Continuation, Row
 from ...text.vocabulary import PADDING, UNSEEN
+from ..anchors import NONE, Anchors
 
 
 Select = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Steps(NamedTuple):
-    """The steps of a text, in the order of their anchors.
+    """The results of the steps of a text, in the order of their anchors.
 
     Attributes:
         anchors: [B, A] int64 positions in the text, -1 for none.
-        kinds: [B, A] int64, `INLINE` or `TURN` for an anchor that a token sequence names, 0 for any other.
         digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
@@ -45,16 +44,10 @@ class Steps(NamedTuple):
     """
 
     anchors: torch.Tensor
-    kinds: torch.Tensor
     digits: torch.Tensor
     signs: torch.Tensor
     status: torch.Tensor
     scale: torch.Tensor
-
-    @property
-    def results(self) -> Result:
-        """The results."""
-        return Result(self.digits, self.signs, self.status, self.scale)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
@@ -62,17 +55,15 @@ class Steps(NamedTuple):
             return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
-    def cropped(self, length: int) -> Steps:
-        """The steps of the first `length` tokens. Later anchors become -1, so earlier steps govern again."""
-        return self._replace(anchors=self.anchors.masked_fill(self.anchors >= length, -1))
-
 
 @dataclass(frozen=True, eq=False)
 class TextState:
     """State of B texts of one length, for one adapter. Every operation returns a new state.
 
     Attributes:
-        steps: all steps so far. Earlier ones are kept because a crop may remove the latest anchor.
+        steps: all steps so far. Earlier ones are kept because a crop may remove the latest anchor; those of a later
+            anchor are then at -1.
+        anchors: [B][A], the same anchors on the host.
         ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
             reads them. [B, C] on a static cache, of which the text has the first L.
         features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
@@ -86,6 +77,7 @@ class TextState:
     """
 
     steps: Steps
+    anchors: Anchors
     ids: torch.Tensor
     features: torch.Tensor | None = None
     pending: tuple[tuple[torch.Tensor, ...], ...] = ()
@@ -99,8 +91,8 @@ class TextState:
     def empty(cls, rows: int, result_digits: int, device: Any, capacity: int = 0, reader: str = "") -> TextState:
         """The state of B texts without tokens and steps, with room for the `capacity` of a static cache."""
         none = torch.empty(rows, 0, dtype=torch.int64, device=device)
-        steps = Steps(none, none, none.new_empty(rows, 0, result_digits), none, none, none)
-        return cls(steps, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
+        steps = Steps(none, none.new_empty(rows, 0, result_digits), none, none, none)
+        return cls(steps, [[]] * rows, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     def changed(self, **values: Any) -> TextState:
         """The state with other values of some attributes."""
@@ -232,14 +224,15 @@ class TextState:
     # ------------------------------------------------------------------------------------------ rows and length
     def with_rows(self, select: Select) -> TextState:
         """The state with `select` applied to every tensor."""
-        order = select(torch.arange(len(self.rows))).tolist() if self.rows else []
+        order = select(torch.arange(len(self.anchors))).tolist()
         return replace(
             self,
             steps=Steps(*map(select, self.steps)),
+            anchors=[self.anchors[row] for row in order],
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
             pending=(tuple(map(select, self._joined())),) if self.pending else (),
-            rows=tuple(self.rows[row] for row in order),
+            rows=tuple(self.rows[row] for row in order if self.rows),
         )
 
     def cropped(self, length: int) -> TextState:
@@ -248,13 +241,14 @@ class TextState:
         if excess <= 0:
             return self
         left = max(self.ids.shape[1] - excess, 0)
-        waiting = self.waiting - (self.ids.shape[1] - left)
+        waiting, steps = self.waiting - (self.ids.shape[1] - left), self.steps
         return replace(
             self,
             ids=self.ids[:, :left],
             features=None if self.features is None else self.features[:, :left],
             pending=(tuple(x[:, :waiting] for x in self._joined()),) if self.pending and waiting > 0 else (),
             length=length,
-            steps=self.steps.cropped(length),
+            steps=steps._replace(anchors=steps.anchors.masked_fill(steps.anchors >= length, -1)),
+            anchors=[[one if one.at < length else NONE for one in row] for row in self.anchors],
             rows=tuple(row.cropped(length) for row in self.rows),
         )

