@@ -44,10 +44,11 @@ def calibrate(arguments: argparse.Namespace) -> int:
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)
     facts = {"texts": Path(arguments.data).name, **_given(arguments, "wrong", "least")}
     save_calibration(found, arguments.adapter, facts)
-    print(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
-    for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
-        point = found.at(confidence, found.tested)
-        print(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
+    print(f"temperature {found.temperature:g}; of the texts that were not fitted:")
+    for kind, least in found.kinds.items():
+        for point in (point for point in found.tested[kind] if point.confidence in (0.0, least)):
+            counts = f"right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}"
+            print(f"  {kind} with confidence {point.confidence:g}: {counts}")
     print(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` next to it")
     return 0
 

@@ -17,6 +17,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from peft_igc.data.columns import label
 from peft_igc.data.files import read_rows, write_rows
 from peft_igc.data.functions import EXACT, LIMITS, ROOTS, SLOTS, TRIES, filled, function_rows, row_of, varied
 from peft_igc.data.wording.drawing import surround
+from peft_igc.data.wording.handwritten import files_by
 from peft_igc.data.wording.phrases import choose, words
 from peft_igc.numbers.calculator import NO_ARITHMETIC
-from peft_igc.text.literals import integers
+from peft_igc.text.literals import integers, numbers_of
+from peft_igc.text.pieces import split
 from peft_igc.text.reading import read
 from peft_igc.text.values import Value
 
@@ -159,8 +162,11 @@ def list_rows(
 
 
 def _is_readable(text: str, operands: Sequence[str]) -> bool:
-    """Whether no letter or mark of a text touches an operand."""
-    return {one.digits for one in integers(text, decimals=True)}.issuperset(one.lstrip("-") for one in operands)
+    """Whether no letter or mark of a text touches an operand, and its minus sign is no dash, as in `5 -8`."""
+    digits = {one.digits for one in integers(text, decimals=True)}
+    values = {one.value for one in numbers_of(split(f"{text}\n", 0), percents=True)}
+    signed = {Fraction(one) for one in operands if one.startswith("-")}
+    return digits.issuperset(one.lstrip("-") for one in operands) and values.issuperset(signed)
 
 
 def _numbers(count: int, operator: str, rng: random.Random) -> list[str]:
@@ -191,11 +197,34 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
         seed: Of the stream.
         operations: Those of the adapter; a text that asks for another one asks for none.
     """
-    rng, seen, texts = random.Random(f"answers/{seed}/{held_out}"), Counter[str](), []
+    seen, texts = Counter[str](), []
     for line in read_rows(path, wanted="that is a text with slots"):
         seen[line["kind"]] += 1
         if "operation" in line and (seen[line["kind"]] % 3 == 0) == held_out:
             texts.append(line)
+    yield from _rows_of(texts, held_out, random.Random(f"answers/{seed}/{held_out}"), operations)
+
+
+def author_rows(seed: int, part: str = "trained", operations: Sequence[str] = (), often: int = 8) -> Iterator[Row]:
+    """An endless stream of rows from the texts of many authors (`data.wording.handwritten`), without those of `TEXTS`.
+
+    Args:
+        seed: Of the stream.
+        part: Which authors, "trained" or one of `handwritten.HELD_OUT`.
+        operations: As in `answer_rows`.
+        often: How many times as often as others a text is drawn that asks for a function, its `operation`.
+    """
+    texts: list[dict[str, Any]] = []
+    for line in (line for path in files_by(part) if path.stem != TEXTS.stem for line in read_rows(path)):
+        two = {"operation": line["operator"], "operands": [*line["order"]]}
+        texts += [two | line] * (often if "operation" in line else 1)
+    yield from _rows_of(texts, False, random.Random(f"authors/{part}/{seed}"), operations)
+
+
+def _rows_of(
+    texts: Sequence[Mapping[str, Any]], held_out: bool, rng: random.Random, operations: Sequence[str]
+) -> Iterator[Row]:
+    """The rows of `answer_rows` from some texts."""
     while True:
         for line in rng.sample(texts, len(texts)):
             is_asked = not operations or line["operation"] in operations
@@ -234,11 +263,17 @@ def satisfying(constraints: set[str], operation: str, rng: random.Random) -> dic
     return dict(zip(SLOTS, map(str, (a, b, *rest)), strict=True))
 
 
+def settings() -> dict[str, Any]:
+    """Those of the recipe."""
+    found: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return found
+
+
 def training_rows(texts: Path) -> list[Row]:
     """The rows that the recipe trains."""
-    operations = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 36)), 1600), (function_rows(0), 9000))
-    streams += ((answer_rows(texts, False, 0, operations), 2800),)
+    operations = settings()["igc_operations"]
+    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 50)), 4000), (function_rows(0), 9000))
+    streams += ((answer_rows(texts, False, 0, operations), 4000), (author_rows(0, operations=operations), 16_000))
     rows = [row for stream, count in streams for row in islice(stream, count)]
     rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)

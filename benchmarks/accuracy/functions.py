@@ -4,7 +4,8 @@ In: an adapter with functions among its operations (`recipes/many_operands.yaml`
 are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained, held-out ones whose
 failures were looked at, and unseen ones that were chosen before. Of the texts every third of each kind was held out;
 an answer is right if it is the author's. Texts and lists of one more author, whom no training saw, are measured as
-they are. `confidence` is fitted on rows like those that were trained.
+they are. The `confidence` of each kind of operations is fitted on rows like those that were trained, and on texts by
+authors of whom none was.
 
     python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
 """
@@ -17,44 +18,55 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.measuring import command, facts, write
-from peft_igc.calibration.calibrate import TEMPERATURES, PromptReading, read_prompts
+from peft_igc.calibration.calibrate import calibrate, read_results
+from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.data.columns import has_number
 from peft_igc.data.files import read_rows
 from peft_igc.data.functions import function_rows, row_of
+from peft_igc.data.mixture import TOKENS_MIXTURE
+from peft_igc.data.wording.wording import TRAINING
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 from peft_igc.numbers.calculator import NO_ARITHMETIC
-from peft_igc.text.values import written
-from recipes.many_operands import TEXTS, answer_rows, list_rows, satisfying
+from peft_igc.text.values import Limits, written
+from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows, satisfying, settings
 
 
 OTHERS = Path(__file__).parents[1] / "data"  # `functions.jsonl`, with slots, and `lists.jsonl`
-THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999)
-MOST_WRONG = 0.001
-AT_ONE = TEMPERATURES.index(1.0)
+MOST_WRONG = 0.005  # of each kind; the layouts that are drawn for training are stranger than those that are measured
 Row = dict[str, Any]
 
 
 def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, list[Row]]:
-    """The rows of each test set, and those that `confidence` is fitted on."""
-    streams = {
-        "fitted on": (list_rows(100), function_rows(100), answer_rows(texts, False, 100, operations)),
-        "lists, trained layouts": (list_rows(200),),
-        "lists, held-out layouts": (list_rows(300, "held_out_layouts"),),
-        "lists, unseen layouts": (list_rows(400, "unseen_layouts"),),
-        "phrasings of the functions": (function_rows(200),),
-        "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
-        "texts by another author": (other_texts(OTHERS / "functions.jsonl"),),
-        "lists by another author": (other_lists(OTHERS / "lists.jsonl"),),
+    """The rows of each test set."""
+    streams: dict[str, Iterable[Row]] = {
+        "lists, trained layouts": list_rows(200),
+        "lists, held-out layouts": list_rows(300, "held_out_layouts"),
+        "lists, unseen layouts": list_rows(400, "unseen_layouts"),
+        "phrasings of the functions": function_rows(200),
+        "texts by hand, held out": answer_rows(texts, True, 200, operations),
+        "texts by another author": other_texts(OTHERS / "functions.jsonl"),
+        "lists by another author": other_lists(OTHERS / "lists.jsonl"),
     }
-    return {name: [row for one in many for row in islice(one, count)] for name, many in streams.items()}
+    return {name: list(islice(stream, count)) for name, stream in streams.items()}
+
+
+def fitted_on(operations: Sequence[str], count: int) -> list[dict[str, Any]]:
+    """Items, half of which fit `confidence`: like the rows that are trained, and by authors of whom none is."""
+    mixture = replace(TOKENS_MIXTURE, **settings()["igc_generated_mixture"])
+    generated = ArithmeticRows(100, limits=Limits(), mixture=mixture, wording=TRAINING)
+    streams = (list_rows(100), function_rows(100), author_rows(100, "calibrated", operations), generated)
+    rows = [row for stream in streams for row in islice(stream, 2 * count)]
+    return [{"prompt": row["prompt"][0]["content"], "target": due_of(row)} for row in rows]
 
 
 def other_texts(path: Path, seed: int = 500) -> Iterator[Row]:
@@ -86,7 +98,7 @@ def other_lists(path: Path) -> list[Row]:
 def due_of(row: Row) -> str | None:
     """The number that a row asks for, None if it asks for none."""
     result: str | None = row["igc_result"]
-    return row["due"] if "due" in row else result if row["completion"][0]["content"] == result else None
+    return row["due"] if "due" in row else result if has_number(result) else None
 
 
 def is_right(row: Row, result: str | None) -> bool:
@@ -104,15 +116,12 @@ def group_of(row: Row) -> str:
     return str(row.get("kind", next((f"up to {most}" for most in (5, 10, 20, 30, 50) if length <= most), "more")))
 
 
-def counts(rows: Sequence[Row], readings: Sequence[PromptReading], least: float) -> dict[str, Any]:
-    """Right and wrong answers at a threshold, of those that ask for a number and of the others."""
+def counts(rows: Sequence[Row], results: Sequence[str | None]) -> dict[str, Any]:
+    """Right and wrong results, of the texts that ask for a number and of the others."""
     found: Counter[str] = Counter()
     groups: dict[str, Counter[str]] = {}
-    for row, reading in zip(rows, readings, strict=True):
-        speaks = reading.result is not None and (reading.by_rule or reading.probabilities[AT_ONE] >= least)
-        kind = "silent" if not speaks else "right" if is_right(row, reading.result) else "wrong"
-        if kind == "wrong" and due_of(row) is None and reading.by_rule:  # an expression in symbols, such as `3*4+5=`
-            kind = "by rule"
+    for row, result in zip(rows, results, strict=True):
+        kind = "silent" if result is None else "right" if is_right(row, result) else "wrong"
         found[f"{'others' if due_of(row) is None else 'asked'} {kind}"] += 1
         if due_of(row) is not None:
             for group in (group_of(row), row["igc_operator"]):
@@ -124,23 +133,19 @@ def counts(rows: Sequence[Row], readings: Sequence[PromptReading], least: float)
 
 
 def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
-    """The counts of all sets at the threshold that was fitted, and at others."""
+    """The counts of all sets at the thresholds that were fitted."""
     base, tokenizer = tiny_base()
     model = load_adapter(base, adapter).eval()
     config = model.peft_config["default"]
+    items = fitted_on(config.operations, count)
+    fitted = calibrate(model, tokenizer, items, most_wrong=MOST_WRONG, batch_size=16)
+    config.temperature, config.confidence = fitted.temperature, fitted.confidence
+    found: dict[str, Any] = {"temperature": config.temperature, "confidence": config.confidence, "sets": {}}
     rows = sets_of(texts, config.operations, count)
-    readings = {}
     for name, listed in rows.items():
-        readings[name] = read_prompts(model, tokenizer, [row["prompt"][0]["content"] for row in listed], batch_size=16)
-        print(name, {k: v for k, v in counts(listed, readings[name], 0.9).items() if k != "groups"}, flush=True)
-    fitted = rows.pop("fitted on"), readings.pop("fitted on")
-    within = [one for one in THRESHOLDS if counts(*fitted, one)["wrong"] <= MOST_WRONG]
-    config.confidence = least = min(within, default=THRESHOLDS[-1])
-    found: dict[str, Any] = {"confidence": least, "sets": {}}
-    for name, listed in rows.items():
-        found["sets"][name] = told = counts(listed, readings[name], least)
-        at = {one: counts(listed, readings[name], one) for one in THRESHOLDS}
-        told["curve"] = [[one, found_at["right"], found_at["wrong"]] for one, found_at in at.items()]
+        prompts = [row["prompt"][0]["content"] for row in listed]
+        found["sets"][name] = counts(listed, read_results(model, tokenizer, prompts, batch_size=16))
+        print(name, {k: v for k, v in found["sets"][name].items() if k != "groups"}, flush=True)
     items = bigbench_test_set(per_group)
     found["bigbench"] = evaluate(model, tokenizer, items)["exact_match"]
     written = [row for row in rows["lists, unseen layouts"] if due_of(row) is not None][:per_group]
@@ -161,8 +166,6 @@ def main() -> None:
     results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
     if arguments.lookup is not None:
         results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
-    told = {name: one["groups"] for name, one in results["sets"].items()}
-    print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     write(arguments.output, results)
 
 

@@ -3,7 +3,8 @@
 In: a model with an adapter, and items `{"prompt", "target"}`; a target of null asks for silence. Out: the config of
 the adapter with `temperature`, with which the probability of a reading is how often it is right, and `confidence`, the
 smallest threshold that keeps wrong answers below a share; a record of how they were found, and a plot of the operating
-curve. Half of the items fit the temperature and choose the threshold; the curve of the other half is reported. Rules
+curve. An adapter with functions has a threshold for each kind of operations, fitted to the prompts in which this kind
+is read. Half of the items fit the temperature and choose the threshold; the curve of the other half is reported. Rules
 alone decide some prompts, which no threshold silences. Which reading is the most probable one does not change.
 
 Prompts are read without being answered: a pass ends after the calculator's layer, a tenth of a whole one or less.
@@ -15,6 +16,7 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,7 @@ import torch
 from peft.utils import CONFIG_NAME
 
 from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
-from ..mappings.decisions import Decision, certainty
+from ..mappings.decisions import ARITHMETIC, KINDS, Decision, certainty, kind_of, least_of
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
@@ -52,6 +54,7 @@ class PromptReading(NamedTuple):
     result: str | None  # what it would write with `confidence=0`; None if it would be silent
     by_rule: bool  # whether the text alone decides, so that no confidence refuses it
     probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
+    kind: str = ARITHMETIC  # of the operation that is read, even where no calculation is asked for
 
     def is_right(self, target: str | None) -> bool:
         """Whether what would be written is the target; a target of None asks for silence."""
@@ -69,22 +72,26 @@ class OperatingPoint(NamedTuple):
 
 class Calibration(NamedTuple):
     """Temperature and confidence for the adapter's config, the result of `fit_temperature`, and the operating curves
-    of the items that were fitted and of the others."""
+    of the items that were fitted and of the others, by kind of operations."""
 
     temperature: float
-    confidence: float
+    confidence: float | dict[str, float]
     fit: Mapping[str, float | int]
-    fitted: list[OperatingPoint]
-    tested: list[OperatingPoint]
+    fitted: dict[str, list[OperatingPoint]]
+    tested: dict[str, list[OperatingPoint]]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
-        curves = {name: [point._asdict() for point in getattr(self, name)] for name in ("fitted", "tested")}
+        curves = {
+            name: {kind: [point._asdict() for point in curve] for kind, curve in getattr(self, name).items()}
+            for name in ("fitted", "tested")
+        }
         return {"temperature": self.temperature, "confidence": self.confidence, "fit": dict(self.fit), **curves}
 
-    def at(self, confidence: float, curve: Sequence[OperatingPoint]) -> OperatingPoint:
-        """The point of a curve with this threshold."""
-        return next(point for point in curve if point.confidence == confidence)
+    @property
+    def kinds(self) -> dict[str, float]:
+        """The threshold of each kind that was fitted."""
+        return {kind: least_of(self.confidence, kind) for kind in self.fitted}
 
 
 def check_items(items: Sequence[Mapping[str, Any]]) -> None:
@@ -114,13 +121,15 @@ def calibrate(
     least: float = 0.0,
     batch_size: int = 64,
 ) -> Calibration:
-    """Fits temperature and threshold of the active adapter; `save_calibration` puts them into its config.
+    """Fits temperature and thresholds of the active adapter; `save_calibration` puts them into its config.
+
+    A kind of operations that is not read in any item that is fitted keeps its threshold.
 
     Args:
         model: a model with an active IGC adapter.
         tokenizer: its tokenizer.
         items: held-out prompts with targets, as `check_items` accepts. Every second one is fitted.
-        most_wrong: share of all items that may be answered wrongly.
+        most_wrong: share of the items that may be answered wrongly, of each kind of operations.
         least: smallest threshold that may be chosen, for users' texts that are misread more often than these.
         batch_size: prompts per pass.
     """
@@ -128,9 +137,17 @@ def calibrate(
     targets = [None if item["target"] is None else str(item["target"]).strip() for item in items]
     readings = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
     temperature, fit = fit_temperature(readings[::2], targets[::2])
-    fitted, tested = (operating_curve(readings[start::2], targets[start::2], temperature) for start in (0, 1))
-    confidence = choose_confidence(fitted, most_wrong, least).confidence
-    return Calibration(temperature, confidence, fit, fitted, tested)
+    kinds = [kind for kind in KINDS if any(one.kind == kind for one in readings[::2])]
+    fitted, tested = (
+        {kind: operating_curve(readings[start::2], targets[start::2], temperature, kind) for kind in kinds}
+        for start in (0, 1)
+    )
+    chosen = {kind: choose_confidence(curve, most_wrong, least).confidence for kind, curve in fitted.items()}
+    config = _config(model)
+    if all(kind_of(one) == ARITHMETIC for one in config.operations):
+        return Calibration(temperature, chosen[ARITHMETIC], fit, fitted, tested)
+    kept = {kind: least_of(config.confidence, kind) for kind in KINDS}
+    return Calibration(temperature, kept | chosen, fit, fitted, tested)
 
 
 def fit_temperature(
@@ -156,10 +173,11 @@ def fit_temperature(
 
 
 def operating_curve(
-    readings: Sequence[PromptReading], targets: Sequence[str | None], temperature: float
+    readings: Sequence[PromptReading], targets: Sequence[str | None], temperature: float, kind: str | None = None
 ) -> list[OperatingPoint]:
-    """A point for each of `THRESHOLDS`; arguments as in `fit_temperature`."""
-    index, pairs, points = TEMPERATURES.index(temperature), list(zip(readings, targets, strict=True)), []
+    """A point for each of `THRESHOLDS`; arguments as in `fit_temperature`. With a `kind`, of its readings alone."""
+    index, points = TEMPERATURES.index(temperature), []
+    pairs = [pair for pair in zip(readings, targets, strict=True) if kind in (None, pair[0].kind)]
     for threshold in THRESHOLDS:
         answered = [
             one.is_right(target)
@@ -167,7 +185,7 @@ def operating_curve(
             if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold)
         ]
         right = sum(answered)
-        points.append(OperatingPoint(threshold, right, len(answered) - right, len(readings) - len(answered)))
+        points.append(OperatingPoint(threshold, right, len(answered) - right, len(pairs) - len(answered)))
     return points
 
 
@@ -197,30 +215,31 @@ def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str,
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     record = {**facts, **found.as_dict()}
     (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    draw_curve({"fitted": found.fitted, "other half": found.tested}, found.confidence, folder / CURVE)
+    draw_curves(found, folder / CURVE)
 
 
-def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:
-    """Plots curves, by the names of their sets of prompts, side by side, with a line at the chosen threshold."""
+def draw_curves(found: Calibration, path: Path) -> None:
+    """Plots the curves of the items that were fitted and of the others side by side, with a line at the threshold."""
     # Imported here, without `pyplot`, whose state belongs to the caller.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(curves), 3.4), layout="constrained")
+    figure = Figure(figsize=(8.4, 3.4 * len(found.kinds)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    axes = iter(figure.subplots(len(found.kinds), 2).flat)
     places = range(len(THRESHOLDS))
-    for axis, (name, curve) in zip(axes, curves.items(), strict=True):
+    for kind, name in itertools.product(found.kinds, ("fitted", "tested")):
+        axis, curve = next(axes), getattr(found, name)[kind]
         total = max(sum(curve[0][1:]), 1)
         for field, colour in (("right", "tab:green"), ("wrong", "tab:red"), ("silent", "tab:gray")):
             shares = [100 * getattr(point, field) / total for point in curve]
             axis.plot(places, shares, color=colour, label=field)
-        at = sum(threshold < chosen for threshold in THRESHOLDS)
+        at = sum(threshold < found.kinds[kind] for threshold in THRESHOLDS)
         axis.axvline(min(at, len(THRESHOLDS) - 1), color="black", linewidth=0.8, linestyle="--")
         shown = range(0, len(THRESHOLDS), 3)
         axis.set_xticks(list(shown), [f"{THRESHOLDS[place]:g}" for place in shown], rotation=60)
-        axis.set(title=f"{name} ({total:,})", xlabel="confidence", ylabel="per cent", ylim=(-2, 102))
-    axes[0].legend()
+        axis.set(title=f"{kind}, {name} ({total:,})", xlabel="confidence", ylabel="per cent", ylim=(-2, 102))
+    axis.legend()
     figure.savefig(path, dpi=120)
 
 
@@ -241,7 +260,8 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
         for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw=False):
             decisions = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
             final = [one is not None and one.said.is_final for one in decisions]
-            made = map(PromptReading, _results(step), final, _chances(step, decisions))
+            kinds = [ARITHMETIC if one is None else one.kind for one in decisions]
+            made = map(PromptReading, _results(step), final, _chances(step, decisions), kinds)
             for at, reading in zip(chosen, made, strict=True):
                 found[at] = reading
     finally:
@@ -328,7 +348,7 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
                 [
                     0.0
                     if one is None
-                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled)
+                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled, kind=one.kind)
                     for one, *chances in zip(decisions, asked, sure, strict=True)
                 ]
             )

@@ -277,7 +277,8 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if step.reason == "unsure":
         sure = 1.0 if step.operator_probability is None else step.operator_probability
         pointed = math.prod(one.probability for one in step.operands)
-        return "unsure", f"least probable: the {'operand' if not step.by_rule and pointed < sure else 'operator'}"
+        part = "operand" if not step.by_rule and pointed < sure else "operator"
+        return "unsure", f"least probable: the {part}; `confidence` {step.confidence}"
     if step.status != "ok":
         return "status", step.status
     if operands is None:

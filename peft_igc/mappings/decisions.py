@@ -11,7 +11,7 @@ step, and results as tensors.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -29,8 +29,10 @@ from .places import Run, StepTexts
 from .readings import SCALE, Mark
 
 
+# Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
+ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
-DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
+DOUBT = 4.0  # how many times the doubt about operation and operands counts; about those of lists once
 _DASHES = ("-", "\u2212", "－")
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
 _NOWHERE = (-1, -1)
@@ -128,6 +130,7 @@ class Decision(NamedTuple):
     by_rule: bool = False
     stated: bool = False  # whether the text states the operation that is calculated
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
+    kind: str = ARITHMETIC  # of the operation that a network reads; of an expression in symbols always arithmetic
 
     @property
     def result(self) -> str:
@@ -159,20 +162,35 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     return said
 
 
-def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
+def kind_of(operation: str) -> str:
+    """The kind of an operation, one of `KINDS`."""
+    return ARITHMETIC if not operation.isalpha() else GIVEN if takes(operation) else LISTS
+
+
+def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
+    """The `confidence` of a kind of operations."""
+    return confidence[kind] if isinstance(confidence, Mapping) else confidence
+
+
+def certainty(asked: float, sure: float, *, stated: bool, ruled: bool, kind: str = ARITHMETIC) -> float:
     """The probability that `confidence` is compared with.
 
     It follows from the probabilities that a calculation is `asked` for, and that it is the one that is read, `sure`. A
     text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
-    network is asked nothing else.
+    network is asked nothing else. Of a list, `sure` is the least of as many probabilities as it has numbers, which is
+    doubt enough.
     """
+    doubt = 1.0 if kind == LISTS else DOUBT
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
-    return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
+    return asked if ruled else max(min(asked, 1 - doubt * (1 - sure)), 0.0)
 
 
 def decided(
-    limits: Limits, confidence: float, texts: StepTexts, read: Callable[[list[int]], Sequence[Sequence[int]]]
+    limits: Limits,
+    confidence: float | Mapping[str, float],
+    texts: StepTexts,
+    read: Callable[[list[int]], Sequence[Sequence[int]]],
 ) -> tuple[Decision | None, ...]:
     """The decisions of all steps, None for one without an anchor.
 
@@ -192,7 +210,9 @@ def decided(
         found.append(alone)
     if asked:
         for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
-            found[step] = _decided(limits, max(confidence, 0.5), said, texts, step, reading)
+            kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
+            least = max(least_of(confidence, kind), 0.5)
+            found[step] = _decided(limits, least, said, texts, step, reading)._replace(kind=kind)
     return tuple(found)
 
 
@@ -230,7 +250,7 @@ def _decided(
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
     found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
-    if certainty(asked, sure, stated=stated, ruled=False) < least:
+    if certainty(asked, sure, stated=stated, ruled=False, kind=kind_of(symbol)) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, stated=stated)

@@ -52,6 +52,8 @@ def _with_settings(cls: Any) -> Any:
         hint, parts = hints[one.name], typing.get_args(hints[one.name])
         if str in parts:  # such as `reading_context`, a name or a number
             hint = str
+        elif float in parts:  # `confidence`: one number for all kinds of operations
+            hint = float
         cls.__annotations__[name] = hint | None
         default = CONFIDENCE if one.name == "confidence" else one.default
         if one.name in SIZES["hidden"]:

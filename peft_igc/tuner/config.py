@@ -104,9 +104,11 @@ class IGCConfig(PeftConfig):
             `None`. Without one (0), the hidden interface read about a fifth of the calculations.
         reading_ffn (`int`, *optional*):
             Hidden width of the input mapping's feed-forward layers, at least 1; 2,048 (tokens: 512) if `None`.
-        confidence (`float`, *optional*, defaults to `0.0`):
+        confidence (`float` or `dict`, *optional*, defaults to `0.0`):
             Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
+            A dict has one for each kind of operations: `"arithmetic"` (symbols), `"functions"` of one or two numbers,
+            and `"lists"` (functions of a set of numbers).
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
             It can be changed after training; `peft-igc calibrate` chooses it for texts of yours.
         temperature (`float`, *optional*, defaults to `1.0`):
@@ -186,7 +188,7 @@ class IGCConfig(PeftConfig):
     reading_dim: int = 512
     reading_layers: int | None = None
     reading_ffn: int | None = None
-    confidence: float = 0.0
+    confidence: float | dict[str, float] = 0.0
     temperature: float = 1.0
     num_heads: int = 8
 

@@ -12,6 +12,7 @@ import re
 from types import MappingProxyType
 from typing import Any
 
+from ..mappings.decisions import KINDS
 from ..text.rounding import Rounding
 from ..text.token_table import TokenTable
 
@@ -123,7 +124,10 @@ def _check_interface(config: Any) -> None:
             "`IGCConfig.from_tokenizer(tokenizer)`."
         )
     least, heat = config.confidence, config.temperature
-    if not _is_real(least) or not 0 <= least < 1:
+    by_kind = least if isinstance(least, dict) else dict.fromkeys(KINDS, least)
+    if by_kind.keys() != set(KINDS):
+        raise ValueError(f"`confidence={least!r}` has other keys than {', '.join(KINDS)}. Set one number, or these.")
+    if not all(_is_real(one) and 0 <= one < 1 for one in by_kind.values()):
         raise ValueError(f"`confidence={least!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
     if not _is_real(heat) or not 1e-3 <= heat <= 1e3:
         raise ValueError(

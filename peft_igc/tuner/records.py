@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..mappings.decisions import Decision
+from ..mappings.decisions import ARITHMETIC, Decision, least_of
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
 from ..text.refusals import Reason
@@ -56,7 +56,7 @@ class NumberRecord:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a text or of an answer. Only traces and audits have the fields after `rounded`."""
+    """One step of a text or of an answer. Only traces and audits have the fields after `confidence`."""
 
     # position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from an earlier
     # call; in a trace counted in tokens from the beginning of the text, without padding.
@@ -74,6 +74,7 @@ class StepRecord:
     # whether `result` is another number than the exact value; False also where only the digits are known, in steps of
     # an earlier call
     rounded: bool = False
+    confidence: float | None = None  # of the operation that is read; None of rules and of steps of an earlier call
     row: int = 0  # the text's row in its batch
     anchor: str = ""  # the text of the anchor's token
     before: str = ""  # the last tokens up to the anchor
@@ -106,7 +107,8 @@ class StepRecord:
     @property
     def explanation(self) -> str:
         """Why the step wrote nothing, as a sentence without its end; empty for the status `ok`."""
-        at = "" if self.culprit is None else f" (at {self.culprit!r})"
+        at = f" ({self.confidence:g})" if self.reason == "unsure" and self.confidence is not None else ""
+        at += "" if self.culprit is None else f" (at {self.culprit!r})"
         return "" if self.reason is None else EXPLANATIONS[self.reason] + at
 
     @property
@@ -170,6 +172,7 @@ def record_of(
     """
     status, decision = Status(int(outcome.status)), None if place is None else place.decision
     ok = status == Status.OK
+    asked = place is not None and not (decision is not None and decision.said.is_final)
     return StepRecord(
         position=position,
         status=status.name.lower(),
@@ -178,6 +181,7 @@ def record_of(
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
         rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
+        confidence=least_of(config.confidence, decision.kind if decision else ARITHMETIC) if asked else None,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.decisions import Decision, decided, results_of
+from ..mappings.decisions import ARITHMETIC, Decision, decided, least_of, results_of
 from ..mappings.places import LEAD, StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
@@ -209,7 +209,7 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
     # A digit in the place D + 1 means that the operand is longer than D digits.
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
     status = torch.where(too_long, int(Status.OVERFLOW), result.status)
-    absent = ~legible | (choice.probability < config.confidence)
+    absent = ~legible | (choice.probability < least_of(config.confidence, ARITHMETIC))
     status = torch.where(absent, int(Status.NONE), status)
     ok = status == int(Status.OK)
     digits, sign = torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0)

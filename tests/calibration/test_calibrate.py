@@ -11,6 +11,7 @@ from tiny_training import tokenizer
 from traced import batch_of, make
 
 from peft_igc import IGCConfig, tiny_base, tiny_igc
+from peft_igc.calibration import calibrate
 from peft_igc.calibration.calibrate import (
     TEMPERATURES,
     THRESHOLDS,
@@ -121,6 +122,24 @@ def test_the_curve_counts_and_rules_are_never_silenced():
     always = [reading(0.9, result="13", by_rule=True)] * 3
     curve = operating_curve([*readings, *always], ["12", None, "12", "12", *["7"] * 3], 1.0)
     assert choose_confidence(curve, 0.0).confidence == 0.85
+
+
+def test_each_kind_of_operations_is_fitted_to_the_texts_in_which_it_is_read(monkeypatch, tmp_path):
+    sure, unsure = reading(0.97)._replace(kind="lists"), reading(0.7)._replace(kind="lists")
+    read = [reading(0.6), sure, unsure] * 10
+    monkeypatch.setattr(calibrate, "read_prompts", lambda *_, **__: [one for one in read for _ in "ab"])
+    items = [{"prompt": "", "target": None if one is unsure else "12"} for one in read for _ in "ab"]
+    model, spelled = make(**SMALL)
+    monkeypatch.setattr(model.peft_config["default"], "operations", ["+", "sum"])
+    monkeypatch.setattr(model.peft_config["default"], "confidence", 0.8)
+    found = calibrate.calibrate(model, spelled, items, most_wrong=0.0)
+    index = TEMPERATURES.index(found.temperature)
+    assert found.confidence.pop("functions") == 0.8  # none of the texts has one
+    assert found.confidence["arithmetic"] == 0.0
+    assert unsure.probabilities[index] < found.confidence["lists"] <= sure.probabilities[index]
+    assert [curve[0][1:] for curve in found.tested.values()] == [(10, 0, 0), (10, 10, 0)]
+    calibrate.draw_curves(found, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").is_file()
 
 
 def test_items_that_cannot_calibrate_are_refused():

@@ -108,7 +108,7 @@ def test_what_confidence_refuses_names_the_least_probable_part():
         getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
         found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
         assert found.report["causes"] == {"unsure": 1}
-        assert found.report["details"] == {"unsure": {f"least probable: the {said}": 1}}
+        assert found.report["details"] == {"unsure": {f"least probable: the {said}; `confidence` 0.93": 1}}
 
 
 def test_its_numbers_are_those_of_eval():

@@ -122,5 +122,5 @@ def test_a_reading_that_confidence_refuses_is_shown():
     found = trace(model, tokenizer, "What is 58 taken from 936?")
     (step,) = found.steps
     assert (step.status, step.reason) == ("none", "unsure")
-    assert step.summary == "silent on 936 - 58: the reading is less probable than `confidence`"
+    assert step.summary == "silent on 936 - 58: the reading is less probable than `confidence` (1)"
     assert "936" in found.format().split("silent")[1].split("result")[0]

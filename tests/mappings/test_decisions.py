@@ -110,6 +110,7 @@ def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_abou
     assert certainty(0.9, 1.0, stated=True, ruled=False) > 0.9
     assert certainty(0.99, 0.9, stated=False, ruled=False) == pytest.approx(0.6)
     assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
+    assert certainty(0.99, 0.9, stated=False, ruled=False, kind="lists") == pytest.approx(0.9)
 
 
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
@@ -137,6 +138,21 @@ def test_a_function_of_the_numbers_that_are_read_is_calculated(many):
         assert found.found.text == value
     # a set whose first places are not read is refused
     assert decision(many, RECEIPT, "sum", most=12).silence == "too_long"
+
+
+def test_each_kind_of_operations_has_its_confidence_and_symbols_are_arithmetic(many):
+    least = {"arithmetic": 0.9, "functions": 0.7, "lists": 0.6}
+    config = dataclasses.replace(many[2], confidence=least, vocabulary=many[2].vocabulary)
+    for text, operation, kind in (
+        ("What is 12 plus 30?", "+", "arithmetic"),
+        ("12 squared, please", "square", "functions"),
+        (RECEIPT, "sum", "lists"),
+    ):
+        for more in (0.02, -0.02):
+            doubt = (1 - least[kind] - more) / (1 if kind == "lists" else 4)
+            found = decision((*many[:2], config), text, operation, sure=int((1 - doubt) * SCALE))
+            assert (found.kind, found.silence is None) == (kind, more > 0)
+    assert decision((*many[:2], config), "What is 12 + 30?", "sum").kind == "arithmetic"
 
 
 def test_one_number_is_enough_for_some_operations_only(many):

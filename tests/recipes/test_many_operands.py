@@ -12,10 +12,11 @@ from itertools import islice
 from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
 from peft_igc.text import operations
-from peft_igc.text.literals import integers
+from peft_igc.text.literals import integers, numbers_of
+from peft_igc.text.pieces import split
 from peft_igc.text.values import Limits
 from recipes import many_operands
-from recipes.many_operands import TEXTS, answer_rows, list_rows
+from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows
 
 
 LISTS = {
@@ -45,6 +46,8 @@ def test_lists_have_all_of_their_numbers_as_operands_in_the_order_of_the_text_an
         place = 0
         for operand in step.operands:  # other numbers, such as those of a row, may be between
             place = listed.index(operand.lstrip("-"), place) + 1
+        read = {one.value for one in numbers_of(split(f"{text_of(row)}\n", 0), percents=True)}
+        assert read.issuperset(Fraction(one) for one in step.operands if one.startswith("-"))  # no dash as in `5 -8`
         value = Fraction(LISTS[step.operator]([Fraction(one) for one in step.operands]))
         assert step.result is None or Fraction(step.result) == value
         assert 3 <= len(step.operands) <= 50
@@ -89,3 +92,15 @@ def test_every_third_text_of_a_kind_is_held_out(tmp_path):
     )
     assert other == {"word2", "word5", "word8"}
     assert first == {f"word{n}" for n in range(9)} - other
+
+
+def test_texts_by_many_hands_ask_for_their_operation_and_those_for_functions_come_more_often():
+    asked = ("+", "-", "*", "/", "sum", "mean", "percent")
+    rows, once = (list(islice(author_rows(0, operations=asked, often=often), 1500)) for often in (8, 1))
+    assert {row["igc_operator"] for row in rows} == {*asked, "none"}  # a text for another function asks for none
+    many, few = (sum(row["igc_operator"] in asked[4:] for row in some) for some in (rows, once))
+    assert many > 3 * few > 0
+    for row in rows:
+        if row["igc_operator"] == "mean" and row["igc_result"] != "inexact":
+            assert Fraction(row["igc_result"]) == sum(map(Fraction, row["igc_operands"])) / len(row["igc_operands"])
+    assert not {text_of(row) for row in islice(author_rows(0, "calibrated"), 300)} & {text_of(row) for row in rows}

@@ -96,6 +96,11 @@ TOKENS = {"interface": "tokens", "number_tokens": FACTS}
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
+        (
+            {"confidence": {"arithmetic": 0.9, "lists": 0.9}},
+            "has other keys than arithmetic, functions, lists. Set one",
+        ),
+        ({"confidence": {"arithmetic": 0.9, "functions": 1.0, "lists": 0.9}}, "'functions': 1.0.* is not in 0..1"),
         ({"temperature": 0.0}, r"`temperature=0.0` is not in 0.001..1000. Set `IGCConfig\(temperature=...\)`, 1 for"),
         ({"temperature": 1001}, "`temperature=1001` is not in 0.001..1000"),
         ({"temperature": "1"}, "`temperature='1'` is not in"),
@@ -134,6 +139,7 @@ FULL = {
 
 
 SAVED = {"defaults": {}, "full": FULL, "tokens": {**TOKENS, "confidence": 0.9, "reading_context": 64}}
+SAVED |= {"kinds": {**TOKENS, "confidence": {"arithmetic": 0.9, "functions": 0.5, "lists": 0.7}}}
 
 
 @pytest.mark.parametrize("fields", SAVED.values(), ids=SAVED)

@@ -51,6 +51,13 @@ def test_the_card_says_what_the_adapter_is_and_has_no_placeholder_and_no_path(sa
     compile(text.split("```python")[1].split("```")[0], "card", "exec")
 
 
+def test_the_card_has_the_confidence_of_each_kind(saved):
+    kinds = {"arithmetic": 0.9, "functions": 0.5, "lists": 0.7}
+    config = json.loads((saved / "adapter_config.json").read_text()) | {"confidence": kinds}
+    write_card(saved, "org/base", config=config)
+    assert "(`confidence`) | arithmetic 0.9, functions 0.5, lists 0.7 |" in card(saved)
+
+
 def test_what_others_set_and_an_earlier_record_are_kept(saved):
     write_card(saved, "org/base", "me/adder", f"{RECORD}\n\nTrained for 7 steps.\n\n")
     text = card(saved).replace(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from checks import adapted, all_ids, close, igc_layers, state_of, telling_texts, watching
+from checks import adapted, all_ids, close, igc_layers, same_bits, state_of, telling_texts, watching
 from peft import get_peft_model
 from tiny_models import ARCHITECTURES, small_config, tiny_model
 from tiny_vocabulary import FACTS, VOCABULARY
@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from peft_igc import IGCConfig, tiny_igc
+from peft_igc.mappings.decisions import KINDS
 from peft_igc.numbers.calculator import Status
 from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner import layer
@@ -202,6 +203,21 @@ def test_behind_the_end_of_a_prompt_nothing_is_kept_unless_somebody_may_read_on(
         sure = adapted("llama", interface=interface, confidence=0.0)
         ids = telling_texts(sure, [9])[0][None]
         assert kept_bytes(sure, ids) == [8 * length for length in (9, 10, 11, 12)]
+
+
+def test_one_confidence_is_that_of_every_kind_of_operations(interface):
+    model = adapted("llama", interface=interface, confidence=0.0)
+    config, ids = model.peft_config["default"], torch.stack(telling_texts(model, [9, 9]))
+    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    answers = []
+    for least in (0.0, 0.999999):
+        both = []
+        for config.confidence in (least, dict.fromkeys(KINDS, least)):
+            both.append((model(input_ids=ids).logits, model.generate(ids, **given)))
+        same_bits(both[0][0], both[1][0])
+        assert torch.equal(both[0][1], both[1][1])
+        answers.append(both[0][0])
+    assert not torch.equal(*answers)
 
 
 def test_what_is_not_kept_changes_no_token(interface):

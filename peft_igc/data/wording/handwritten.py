@@ -72,18 +72,22 @@ def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, .
     )
 
 
+def files_by(part: str) -> list[Path]:
+    """The files of the authors of a part: "trained", or one of `HELD_OUT`."""
+    every = {file.stem for file in _FOLDER.glob("*.jsonl")}
+    names = HELD_OUT.get(part, sorted(every.difference(*HELD_OUT.values())))
+    return [_FOLDER / f"{name}.jsonl" for name in names]
+
+
 @functools.cache
 def texts_by(part: str) -> tuple[Handwritten, ...]:
     """The package's texts by the authors of a part: "trained", or one of `HELD_OUT`.
 
     A few bare texts (`{a} times {b}`) have several authors. They are not trained if one of them is held out.
     """
-    names = {file.stem for file in _FOLDER.glob("*.jsonl")}
-    if part in HELD_OUT:
-        return read_texts(_FOLDER / f"{name}.jsonl" for name in HELD_OUT[part])
-    known = {one.text for part in HELD_OUT for one in texts_by(part)}
-    trained = sorted(names.difference(*HELD_OUT.values()))
-    return tuple(one for one in read_texts(_FOLDER / f"{name}.jsonl" for name in trained) if one.text not in known)
+    found = read_texts(files_by(part))
+    known = {one.text for part in HELD_OUT for one in texts_by(part)} if part not in HELD_OUT else set()
+    return tuple(one for one in found if one.text not in known)
 
 
 def _checked(row: dict[str, object], where: str) -> Handwritten:

@@ -104,13 +104,19 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
         ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
         ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
-        ("least probability of a reading (`confidence`)", config["confidence"]),
+        ("least probability of a reading (`confidence`)", _by_kind(config["confidence"])),
         ("anchors", _anchors(config)),
     ]
     if others := config.get("trained_with"):
         names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def _by_kind(confidence: float | Mapping[str, float]) -> str:
+    if not isinstance(confidence, Mapping):
+        return str(confidence)
+    return ", ".join(f"{kind} {least}" for kind, least in confidence.items())
 
 
 def _spelling(config: Mapping[str, Any]) -> str:
