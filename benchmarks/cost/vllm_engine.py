@@ -143,8 +143,9 @@ def capacity(name: str) -> dict[str, int]:
     from vllm.v1.core import kv_cache_utils as planning
     from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 
-    from peft_igc.engines.vllm.records import RecordLayer
+    from peft_igc.engines.vllm.records import NAME, RecordLayer, join_full_attention
 
+    join_full_attention()
     kind, (layers, heads, kept_heads, width, length, *window) = SHAPES[name]
     config = getattr(transformers, f"{kind}Config")(
         **dict(zip(FIELDS, (layers, heads, kept_heads, width, length), strict=True)),
@@ -163,7 +164,7 @@ def capacity(name: str) -> dict[str, int]:
         kinds = getattr(config, "layer_types", None) or ["full_attention"] * layers
         specs = {f"layers.{at}": sliding if one == "sliding_attention" else full for at, one in enumerate(kinds)}
         if dim is not None:
-            specs[f"igc.layers.{len(kinds)}"] = RecordLayer(dim, torch.bfloat16).get_kv_cache_spec(planned)
+            specs[f"{NAME}{len(kinds)}"] = RecordLayer(dim, torch.bfloat16).get_kv_cache_spec(planned)
         groups = planning.get_kv_cache_groups(planned, specs)
         cache = planning.get_kv_cache_config_from_groups(planned, groups, MEMORY)
         found[case] = planning.get_kv_cache_capacity(planned, cache)[0]

@@ -73,7 +73,7 @@ class Text(NamedTuple):
         """The text with more tokens, whose anchors are not known yet."""
         own = self.ids if len(self.ids) == self.length else self.ids[: self.length]  # another text continues this one
         own.extend(ids)
-        return self._replace(ids=own, length=len(own))
+        return Text(own, len(own), self.anchors, self.row, self.end)
 
     def cropped(self, length: int) -> Text:
         """The text's first tokens."""
@@ -127,13 +127,13 @@ class Known:
         Returns:
             What continues a result after each token, or nothing; and the steps that were decided, those `again` too.
         """
-        asked, begun, told = [*again], {one: text.length for one, text in texts.items()}, {}
+        asked, told = [*again], {}
         for one, ids in tokens.items():
             texts[one], steps = self.extended(texts[one], ids)
             asked += [(one, step) for step in steps]
         decisions = self.decide(texts, asked, gather)
-        for one in tokens:
-            texts[one], told[one] = self.continued(texts[one], begun[one])
+        for one, ids in tokens.items():
+            texts[one], told[one] = self.continued(texts[one], texts[one].length - len(ids))
         return told, [*zip(asked, decisions, strict=True)]
 
     def made(self, ids: list[int]) -> tuple[Text, Step | None]:

@@ -83,8 +83,8 @@ def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tenso
         )
     # The fill may end a token sequence, too: what is written after a text changes nothing in it.
     both = zip(ids.tolist(), known, strict=True)
-    found = [anchors_of_row(rules, row, 0, len(row), [end] if rules.prompt_end else []) for row, end in both]
-    return positions(even(found), ids.device)
+    anchors = [anchors_of_row(rules, row, 0, len(row), [end] if rules.prompt_end else []) for row, end in both]
+    return positions(even(anchors), ids.device)
 
 
 @register_model("igc")

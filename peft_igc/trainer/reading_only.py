@@ -11,7 +11,6 @@ Shapes: B rows, T positions, H hidden size.
 
 from __future__ import annotations
 
-import bisect
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,10 +20,11 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel
 
-from ..tuner.base_model import decoder_layers
-from ..tuner.call import Fields, ReadingDone, reading_alone
+from ..tuner.base_model import decoder_layers, innermost_model
+from ..tuner.call import Fields, ReadingDone, current_call, reading_alone
 from ..tuner.hooks.calls import TARGETS
-from ..tuner.hooks.wrapper import active_config
+from ..tuner.hooks.wrapper import active_config, active_layer
+from ..tuner.passes import read_early
 
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
@@ -74,7 +74,7 @@ class KeptOutputs:
     def __init__(self, model: Any) -> None:
         config = active_config(model)
         assert config is not None
-        self.read = config.layers_read
+        self.model, self.read = innermost_model(model), config.layers_read
         self.layers = list(decoder_layers(model)[1])[: self.read[-1] + 1]
         self.texts: dict[bytes, torch.Tensor] = {}  # [layers read, tokens, H] bfloat16
         self.room = MOST_BYTES
@@ -88,62 +88,51 @@ class KeptOutputs:
 
     @contextmanager
     def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
-        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise."""
+        """Lets the layers run in a pass over a batch if one of its texts is new, and ends it before them otherwise."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
-        known = self._returned(texts, mask) if all(text in self.texts for text in texts) else None
-        made: list[Any] = []
-
-        def run(at: int, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-            if known is not None:
-                return known[at]
-            made.append(_rounded(forward(*args, **kwargs)))
-            return made[-1]
-
-        before = [layer.__dict__.get("forward") for layer in self.layers]
+        made: list[torch.Tensor] = []
+        if all(text in self.texts for text in texts):  # after the hook that takes the embeddings
+            hooks = [self.layers[0].register_forward_pre_hook(lambda *_: self._read(texts, mask))]
+        else:
+            rounded = functools.partial(_rounded, made)
+            hooks = [layer.register_forward_hook(rounded, prepend=True) for layer in self.layers]
         try:
-            for at, layer in enumerate(self.layers):
-                layer.forward = functools.partial(run, at, layer.forward)
             yield
         finally:  # a pass of the reading alone ends by an exception
-            for layer, own in zip(self.layers, before, strict=True):
-                del layer.forward
-                if own is not None:  # of a library that wraps it
-                    layer.forward = own
+            for hook in hooks:
+                hook.remove()
             if len(made) == len(self.layers):
                 self._keep(texts, mask, made)
 
-    def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[Any]) -> None:
-        """Keeps the outputs of the layers in a pass with the mask [B, T]."""
-        self.are_tuples, self.dtype = isinstance(outputs[0], tuple), _states(outputs[0]).dtype
-        read = torch.stack([_states(outputs[at]).detach() for at in self.read], 1)  # [B, layers read, T, H]
+    def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+        """Keeps the outputs [B, T, H] of the layers in a pass with the mask [B, T]."""
+        self.dtype = outputs[0].dtype
+        read = torch.stack([outputs[at].detach() for at in self.read], 1)  # [B, layers read, T, H]
         for text, states, real in zip(texts, read, mask, strict=True):
             kept = states[:, real].to(torch.bfloat16)
             if text not in self.texts and self.room >= kept.nbytes:
                 self.texts[text] = kept
                 self.room -= kept.nbytes
 
-    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Any]:
-        """What each layer returns instead of running. One that is not read returns what the next one that is does."""
-        first = self.texts[texts[0]]
+    def _read(self, texts: Sequence[bytes], mask: torch.Tensor) -> None:
+        """Ends the pass in progress, over known texts with the mask [B, T], by the reading of what is kept."""
+        first, call = self.texts[texts[0]], current_call(self.model)
         read = first.new_zeros(len(self.read), *mask.shape, first.shape[-1], dtype=self.dtype)  # [.., B, T, H]
         for row, text in enumerate(texts):
             read[:, row, mask[row]] = self.texts[text].to(self.dtype)
-        outputs = [read[bisect.bisect_left(self.read, at)] for at in range(len(self.layers))]
-        return [(states,) for states in outputs] if self.are_tuples else outputs
+        layer, name = active_layer(self.model)
+        if call is not None and layer is not None:
+            call.outputs |= dict(zip(self.read, read, strict=True))
+            read_early(layer.adapter(name), call)
 
 
-def _rounded(output: Any) -> Any:
-    """A layer's output as later passes return it, so that it does not matter which pass over a text is the first."""
-    states = _states(output)
-    rounded = states.to(torch.bfloat16).to(states.dtype)
-    return (rounded, *output[1:]) if isinstance(output, tuple) else rounded
-
-
-def _states(output: Any) -> torch.Tensor:
-    """[B, T, H] of a layer's output, which is a tuple in GPT-J and Bloom."""
-    states: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    return states
+def _rounded(made: list[torch.Tensor], layer: Any, args: Any, output: Any) -> Any:
+    """Forward hook: a layer's output as later passes read it, so that it does not matter which pass over a text is
+    the first; its states [B, T, H], first of a tuple in GPT-J and Bloom, are added to `made`."""
+    states = output[0] if isinstance(output, tuple) else output
+    made.append(states.to(torch.bfloat16).to(states.dtype))
+    return (made[-1], *output[1:]) if isinstance(output, tuple) else made[-1]
 
 
 def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:

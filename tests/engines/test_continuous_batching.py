@@ -68,7 +68,8 @@ def test_eager_attention_and_bfloat16_answer_the_same(adapter, texts, expected):
     model.get_base_model().set_attn_implementation("eager")
     assert batched(model, texts[:10]) == expected[:10]
     model = load_adapter(load_base(TINY)[0], adapter).to(torch.bfloat16)
-    assert batched(model, texts[:12], max_batch_tokens=64) == answered(model, texts[:12])
+    chosen = texts[:4] + texts[5:13]  # in the other one two tokens of the base are equally probable in bfloat16
+    assert batched(model, chosen, max_batch_tokens=64) == answered(model, chosen)
 
 
 def test_preempted_requests_begin_again(model, texts, expected, monkeypatch):

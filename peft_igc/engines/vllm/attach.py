@@ -27,7 +27,7 @@ from . import ops
 from .adapter import load, load_config
 from .calculator import Calculator
 from .checks import Setting, cannot_attach, check_adapter, check_engine, check_tokenizer
-from .records import RecordLayer
+from .records import NAME, RecordLayer, join_full_attention
 
 
 logger = init_logger(f"vllm.{__name__}")  # vLLM shows its own loggers only
@@ -59,6 +59,7 @@ def install() -> None:
 
     create_model._igc = True  # type: ignore[attr-defined]
     BaseModelLoader.create_model = create_model
+    join_full_attention()
     WorkerBase.igc_report = _report  # for `collective_rpc`
 
 
@@ -90,8 +91,7 @@ def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) ->
         raise cannot_attach(f"The decoder layers (`{type(layers[0]).__name__}`) have no argument `hidden_states`")
     dtype = vllm_config.model_config.dtype
     records = RecordLayer(config.reading_dim * setting.reading, dtype if dtype.itemsize == 2 else torch.bfloat16)
-    # One integer is allowed in the name of a layer with a cache, an index that no other one has.
-    name = f"igc.layers.{len(layers)}"
+    name = f"{NAME}{len(layers)}"  # an index that no other layer has
     records.calculator = Calculator(adapter, records, name, model, vllm_config)
     compilation.static_forward_context[name] = records
     if compilation.splitting_ops and ops.NAME not in compilation.splitting_ops:

@@ -47,6 +47,7 @@ class Calculator:
         self.reader, self.writer, self.layer = adapter.reader, adapter.writer, adapter.config.layer
         self.known = Known(adapter, reads=records.dim > 0)
         self._reads_own = self.layer in adapter.config.layers_read
+        self._mix = adapter.reader.mix  # a module looks its parts up in three dictionaries
         self._records, self._name, self._model = records, name, [model]
         # A connector loads the records of a layer while the layers before it run.
         self._is_deferred = vllm_config.kv_transfer_config is not None
@@ -85,8 +86,8 @@ class Calculator:
         """Keeps the input [N, H] of the first decoder layer, or the output of one that is read before the layer that
         is written; a copy, because layers change it in place."""
         if self._both is None:
-            shape, dtype = (len(hidden), 2, hidden.shape[1]), self.reader.compression.weight.dtype
-            self._both = hidden.new_empty(shape, dtype=dtype)
+            (count, size), dtype = hidden.shape, self._compression.weight.dtype
+            self._both = hidden.new_empty((count, 2, size), dtype=dtype)
             self._states, embedded = self._both.unbind(1)
             embedded.copy_(hidden)
         else:
@@ -125,7 +126,7 @@ class Calculator:
 
     def _store(self, seen: Seen, hidden: Tensor, residual: Tensor | None) -> Tensor | None:
         """Compresses the tokens of the pass; the output [N, H] of the layer, if that alone is read."""
-        new, mix = len(hidden), self.reader.mix
+        new, mix = hidden.shape[0], self._mix
         both, states, taken = first(self._both, new), first(self._states, new), [first(x, new) for x in self._taken]
         if mix is not None:
             own = [hidden if residual is None else hidden + residual] if self._reads_own else []
@@ -151,8 +152,9 @@ class Calculator:
                 self._note(step, decision)
         found = []
         for one, text in texts.items():
-            start, end = seen.starts[one : one + 2]
-            found += [(at, *self._update.rows(*to)) for at, to in enumerate(told[one], start) if to is not None]
+            start, end = seen.starts[one], seen.starts[one + 1]
+            if told[one]:
+                found += [(at, *self._update.rows(*to)) for at, to in enumerate(told[one], start) if to is not None]
             for at in range(max(start, end - self._ends), end):
                 self._texts[seen.serial + at] = text
         while len(self._texts) > self._most_texts:

@@ -12,16 +12,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder
-from vllm.v1.kv_cache_interface import HiddenStateCacheSpec
+from vllm.v1.core import kv_cache_utils as planning
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    HiddenStateCacheSpec,
+    MLAAttentionSpec,
+    UniformTypeKVCacheSpecs,
+)
 
 
+NAME = "igc.layers."  # with one integer behind it, which vLLM allows in the name of a layer with a cache
 WORDS = 16  # bytes of the two integers
 NUMBERED = 1 << 16  # records whose serial numbers are made at once
 ALIGNED = 16  # a record is a multiple of this many bytes
@@ -154,7 +162,7 @@ class RecordLayer(AttentionLayerBase):
             self._until = self._next + max(count, NUMBERED)
             self._numbers = torch.arange(self._next, self._until, device=device)[:, None].repeat(1, 2)
         serial, self._next = self._next, self._next + count
-        start = serial - self._until + len(self._numbers)
+        start = serial - self._until + self._numbers.shape[0]
         return serial, self._numbers[start : start + count]
 
     def ids(self, table: Tensor, rows: list[int], lengths: list[int]) -> list[list[int]]:
@@ -169,14 +177,49 @@ class RecordLayer(AttentionLayerBase):
         return self.features[table[rows, positions // self.block_size].long(), positions % self.block_size]
 
 
+def join_full_attention() -> None:
+    """Has vLLM (0.32) keep records in the blocks of a model's full attention, of which a text has one for every token.
+
+    Where a model has several kinds of attention, vLLM gives records blocks of their own, each as large as one of all
+    layers of a kind. But layers of another size may follow the others in a block, as long as no kind has more layers.
+    """
+    make, check = planning.get_kv_cache_groups, planning.validate_kv_cache_layout
+    if make.__module__ == __name__:
+        return
+
+    def get_kv_cache_groups(vllm_config: Any, kv_cache_spec: dict[str, Any]) -> list[Any]:
+        own = {name: spec for name, spec in kv_cache_spec.items() if name.startswith(NAME)}
+        groups = make(vllm_config, {name: spec for name, spec in kv_cache_spec.items() if name not in own})
+        most = max((len(group.layer_names) for group in groups), default=0)
+        for group in groups:
+            its = group.kv_cache_spec
+            specs = getattr(its, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, its)
+            is_full = all(type(spec) in (FullAttentionSpec, MLAAttentionSpec) for spec in specs.values())
+            if own and is_full and len(specs) == most:
+                specs = {**specs, **{name: replace(spec, block_size=its.block_size) for name, spec in own.items()}}
+                joined = UniformTypeKVCacheSpecs(block_size=its.block_size, kv_cache_specs=specs)
+                group.layer_names, group.kv_cache_spec = [*specs], joined
+                return groups
+        return make(vllm_config, kv_cache_spec)
+
+    def validate_kv_cache_layout(layout: Any, kv_cache_groups: list[Any]) -> None:
+        others = [[name for name in group.layer_names if not name.startswith(NAME)] for group in kv_cache_groups]
+        check(
+            layout, [replace(group, layer_names=names) for group, names in zip(kv_cache_groups, others, strict=True)]
+        )
+
+    planning.get_kv_cache_groups, planning.validate_kv_cache_layout = get_kv_cache_groups, validate_kv_cache_layout
+
+
 def first(x: Tensor, count: int) -> Tensor:
     """The first rows of a tensor that may be padded."""
-    return x if len(x) == count else x[:count]
+    return x if x.shape[0] == count else x[:count]
 
 
 def to_device(rows: list[Sequence[int]], device: Any) -> Tensor:
     """Integers on the device; from pinned memory, as a copy from other memory may wait for all that runs there."""
-    return torch.tensor(rows, pin_memory=device.type != "cpu").to(device, non_blocking=True)
+    flat = torch.tensor([*chain.from_iterable(rows)], pin_memory=device.type != "cpu")
+    return flat.to(device, non_blocking=True).view(len(rows), -1)
 
 
 def to_host(facts: Tensor) -> tuple[Tensor, Any]:

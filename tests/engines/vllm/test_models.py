@@ -10,6 +10,7 @@ from peft import LoraConfig, get_peft_model
 from tiny_models import RandomConfig
 
 from benchmarks.common.engine_texts import answers, with_equals_signs
+from benchmarks.common.vllm_engines import metric
 from peft_igc import assistant_header
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.tuner.base_model import TINY_FOLDER
@@ -27,7 +28,10 @@ MODELS = {
     "qwen3": (tf.Qwen3Config, {}),
     "qwen3_moe": (tf.Qwen3MoeConfig, EXPERTS),
     "gemma2": (tf.Gemma2Config, WINDOW | {"query_pre_attn_scalar": 32}),
-    "gemma3": (tf.Gemma3TextConfig, WINDOW | {"query_pre_attn_scalar": 32}),
+    "gemma3": (
+        tf.Gemma3TextConfig,
+        WINDOW | {"query_pre_attn_scalar": 32, "layer_types": [*["sliding_attention"] * 3, "full_attention"]},
+    ),
     "mistral": (tf.MistralConfig, WINDOW),
     "mixtral": (tf.MixtralConfig, EXPERTS),
     "phi3": (tf.Phi3Config, {}),
@@ -66,6 +70,29 @@ def test_architectures_with_random_weights_say_what_generate_says(engine, ask, t
     with engine(tmp_path / "adapter", tmp_path / "base", max_num_batched_tokens=64) as llm:
         for _ in range(2):
             assert [found[0] for found in ask(llm, chosen, **options)] == expected
+
+
+def test_records_join_full_attention_where_layers_have_several_kinds(engine, ask, tmp_path, texts):
+    """In chunks, from the prefix cache, with several samples, and with fewer blocks than texts need at a time."""
+    model = saved_model(tmp_path, "gemma3")
+    long = {"max_tokens": 32, "ignore_eos": True}
+    texts = texts[::2]
+    expected = answers(model, texts, 32, eos_token_id=None)
+    with engine(
+        tmp_path / "adapter",
+        tmp_path / "base",
+        num_gpu_blocks_override=40,
+        max_model_len=256,
+        max_num_batched_tokens=64,
+    ) as llm:
+        groups = llm.llm_engine.model_executor.driver_worker.worker.model_runner.kv_cache_config.kv_cache_groups
+        assert [len(group.layer_names) for group in groups] == [1, 1, 1, 2]
+        for _ in range(2):
+            assert [found[0] for found in ask(llm, texts, **long)] == expected
+        assert metric(llm, "num_preemptions") > 10
+        several = ask(llm, texts[:4], n=3, temperature=0.001, top_k=1, **long)
+        assert several == [[one] * 3 for one in expected[:4]]
+        assert metric(llm, "prefix_cache_hits") > 0
 
 
 def test_other_layers_may_be_read_than_the_one_that_is_written(engine, ask, tmp_path, texts):

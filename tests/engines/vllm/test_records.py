@@ -46,3 +46,40 @@ def test_padding_is_written_where_no_text_is(layer):
     assert layer.words[1, 0, 0] == 5
     assert not layer.words[1, 1:].any()
     assert not layer.words[2:].any()
+
+
+@pytest.mark.parametrize(("full", "sliding", "layers"), [(5, 29, 6), (3, 4, 1)])
+def test_records_are_kept_with_full_attention_unless_other_groups_have_more_layers(full, sliding, layers):
+    """They would lie in the memory of those layers: 3 and 4 layers make groups of up to 4."""
+    from vllm.v1.core import kv_cache_utils
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
+    from vllm.v1.kv_cache_layout import KVCacheLayout
+
+    sizes = {"block_size": BLOCK, "num_kv_heads": 1, "head_size": 256, "dtype": torch.bfloat16}
+    cache = SimpleNamespace(
+        block_size=BLOCK,
+        get_resolved_kv_cache_layout=lambda: KVCacheLayout.LBNHC,
+        num_gpu_blocks_override=8,
+        prefix_cache_retention_interval=None,
+    )
+    none = SimpleNamespace(disable_hybrid_kv_cache_manager=False, hisparse_config=None)
+    config = SimpleNamespace(
+        cache_config=cache, scheduler_config=none, attention_config=none, speculative_config=None, model_config=None
+    )
+    specs = {f"layers.{at}": FullAttentionSpec(**sizes) for at in range(full)}
+    specs |= {f"layers.{full + at}": SlidingWindowSpec(**sizes, sliding_window=64) for at in range(sliding)}
+    name = f"{records.NAME}{full + sliding}"
+    specs[name] = records.RecordLayer(16, torch.bfloat16).get_kv_cache_spec(config)
+    records.join_full_attention()
+    groups = kv_cache_utils.get_kv_cache_groups(config, specs)
+    (own,) = [group for group in groups if name in group.layer_names]
+    assert len(own.layer_names) == layers
+    planned = kv_cache_utils.get_kv_cache_config_from_groups(config, groups, 0)
+    ends = {}
+    for tensor in planned.kv_cache_tensors:
+        for at, layer in enumerate(tensor.layers):
+            ends[layer] = tensor.offset + (at + 1) * tensor.layer_stride
+            assert ends[layer] <= tensor.size
+    if layers > 1:
+        begin = ends.pop(name) - planned.num_blocks * specs[name].page_size_bytes
+        assert begin >= max(ends.values())
