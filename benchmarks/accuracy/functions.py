@@ -139,17 +139,16 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
     config = model.peft_config["default"]
     items = fitted_on(config.operations, count)
     fitted = calibrate(model, tokenizer, items, most_wrong=MOST_WRONG, batch_size=16)
+    found: dict[str, Any] = {"temperature": fitted.temperature, "confidence": fitted.confidence, "sets": {}}
     config.temperature, config.confidence = fitted.temperature, fitted.confidence
-    found: dict[str, Any] = {"temperature": config.temperature, "confidence": config.confidence, "sets": {}}
     rows = sets_of(texts, config.operations, count)
     for name, listed in rows.items():
         prompts = [row["prompt"][0]["content"] for row in listed]
         found["sets"][name] = counts(listed, read_results(model, tokenizer, prompts, batch_size=16))
         print(name, {k: v for k, v in found["sets"][name].items() if k != "groups"}, flush=True)
-    items = bigbench_test_set(per_group)
-    found["bigbench"] = evaluate(model, tokenizer, items)["exact_match"]
-    written = [row for row in rows["lists, unseen layouts"] if due_of(row) is not None][:per_group]
-    items = [{"prompt": row["prompt"][0]["content"], "target": row["completion"][0]["content"]} for row in written]
+    found["bigbench"] = evaluate(model, tokenizer, bigbench_test_set(per_group))["exact_match"]
+    asked = [row for row in rows["lists, unseen layouts"] if due_of(row) is not None][:per_group]
+    items = [{"prompt": row["prompt"][0]["content"], "target": due_of(row)} for row in asked]
     found["written answers of lists"] = evaluate(model, tokenizer, items)["exact_match"]
     return found
 
