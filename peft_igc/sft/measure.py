@@ -178,8 +178,8 @@ class Measurement:
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
         save_calibration(found, folder, {"texts": "authors held out"})
-        least = ", ".join(f"{one:g}" for one in found.kinds.values())  # of symbols, functions and lists
-        say(f"Temperature {found.temperature:g}, confidence {least}, fitted on authors held out.")
+        told = ", ".join(f"{one:g}" for one in found.kinds.values())  # of symbols, functions and lists
+        say(f"Temperature {found.temperature:g}, confidence {told}, fitted on authors held out.")
         return found.as_dict()
 
     def _measure(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
