@@ -42,7 +42,7 @@ from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows, sa
 
 
 OTHERS = Path(__file__).parents[1] / "data"  # `functions.jsonl`, with slots, and `lists.jsonl`
-MOST_WRONG = 0.005  # of each kind; the layouts that are drawn for training are stranger than those that are measured
+MOST_WRONG = 0.005  # of each kind of operations, the share that is accepted in people's texts
 Row = dict[str, Any]
 
 
