@@ -146,9 +146,12 @@ def by_hand() -> str:
     rows = []
     for name, run in load("by_hand")["runs"].items():
         points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in BY_HAND.values()]
-        rows.append([name.replace("_", " "), *(f"{right}/{wrong}" for _, right, wrong in points)])
+        fitted = run["sets"]["unread_authors"]
+        cells = [*(f"{right}/{wrong}" for _, right, wrong in points), f"{fitted['right']}/{fitted['wrong']}"]
+        rows.append([name.replace("_", " "), *cells])
     sizes = load("by_hand")["runs"]["layer_12"]["sets"]
-    return lines(["run", *(f"{name}, {sizes[one]['n']:,}" for name, one in BY_HAND.items())], rows)
+    heads = [f"{name}, {sizes[one]['n']:,}" for name, one in BY_HAND.items()]
+    return lines(["run", *heads, "authors held out, fitted"], rows)
 
 
 def rules() -> str:
