@@ -1,4 +1,4 @@
-"""Settings of every test: one thread, one seed, and the warnings that are not ours; a saved base and adapter."""
+"""Settings of every test: one thread, one seed, and the warnings that are not ours; shared bases and adapters."""
 
 import gc
 
@@ -47,3 +47,11 @@ def adapter(tmp_path):
 
     get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "adapter")
     return tmp_path / "adapter"
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """The embedded base with its trained adapter, and their tokenizer."""
+    from peft_igc import tiny_igc
+
+    return tiny_igc()

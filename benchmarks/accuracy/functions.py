@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.measuring import command, facts, write
+from benchmarks.common.measuring import DATA, command, facts, write
 from peft_igc.calibration.calibrate import calibrate, read_results
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
@@ -41,7 +41,6 @@ from peft_igc.text.values import Limits, written
 from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows, satisfying, settings
 
 
-OTHERS = Path(__file__).parents[1] / "data"  # `functions.jsonl`, with slots, and `lists.jsonl`
 MOST_WRONG = 0.005  # of each kind of operations, the share that is accepted in people's texts
 Row = dict[str, Any]
 
@@ -54,8 +53,8 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
         "lists, unseen layouts": list_rows(400, "unseen_layouts"),
         "phrasings of the functions": function_rows(200),
         "texts by hand, held out": answer_rows(texts, True, 200, operations),
-        "texts by another author": other_texts(OTHERS / "functions.jsonl"),
-        "lists by another author": other_lists(OTHERS / "lists.jsonl"),
+        "texts by another author": other_texts(DATA / "functions.jsonl"),
+        "lists by another author": other_lists(DATA / "lists.jsonl"),
     }
     return {name: list(islice(stream, count)) for name, stream in streams.items()}
 

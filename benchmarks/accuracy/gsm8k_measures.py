@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from tqdm import trange
 
 from benchmarks.accuracy.expressions import MARK, sites_of
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
-from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, left_padded, padding_token
+from peft_igc.inference.decoding import batches_of, end_tokens, eval_mode, greedy, left_padded, padding_token
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing
@@ -42,11 +41,9 @@ class Solution(NamedTuple):
 def written(model: Any, tokenizer: Any, prompts: Sequence[str], longest: int, batch_size: int) -> list[Solution]:
     """Greedy continuations of prompts that are texts, the longest prompts first."""
     rows = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
-    order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     found: dict[int, Solution] = {}
     with eval_mode(model):
-        for start in trange(0, len(order), batch_size, mininterval=30):
-            chosen = order[start : start + batch_size]
+        for chosen in batches_of(rows, batch_size, progress=True):
             made = _batch(model, tokenizer, [rows[index] for index in chosen], longest)
             found.update(zip(chosen, made, strict=True))
     return [found[index] for index in range(len(rows))]

@@ -6,9 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from peft_igc import IGCConfig
+from peft_igc.inference.decoding import left_padded
 from peft_igc.tuner.anchor_rules import text_rule
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
@@ -42,14 +41,7 @@ def answers(model: Any, prompts: list[list[int]], tokens: int, **options: Any) -
     """What `generate` answers, each prompt alone, without what follows the end token."""
     found = []
     for ids in prompts:
-        given = torch.tensor([ids])
-        out = model.generate(
-            input_ids=given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=tokens,
-            do_sample=False,
-            **options,
-        )
+        out = model.generate(**left_padded([ids], 0), max_new_tokens=tokens, do_sample=False, **options)
         found.append(out[0, len(ids) :].tolist())
     return found
 

@@ -100,7 +100,7 @@ def _anchors(adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, 
     anchors = anchors_of_call(call, rules, window, start, new)
     if anchors is None and call.targets is not None:  # the report must have a loss
         return [[NONE] * call.targets.operator.shape[1]] * len(ids)
-    if anchors is None and torch.is_grad_enabled() and adapter.reader.training:
+    if anchors is None and torch.is_grad_enabled():
         return [[NONE]] * len(ids)  # every weight must receive a gradient, if only zero
     return anchors
 

@@ -1,7 +1,6 @@
 """Decisions: what a text says by itself is final, and the network decides the rest."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 
 from peft_igc import tiny_igc
 from peft_igc.calibration.calibrate import read_results
+from peft_igc.data.files import read_rows
 from peft_igc.mappings.decisions import certainty, decided
 from peft_igc.mappings.places import StepTexts, place_tensors, places_of
 from peft_igc.mappings.readings import SCALE, Mark
@@ -185,25 +185,13 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which
     assert not [one for one in others if torch.equal(first, one)]
 
 
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("Room no. 77\napples 5\nred pears 6\nbread 7\nsum?", [["77"], ["5", "6", "7"]]),
-        ("no | what | price\n1 | tea | 40\n2 | rum | 50", [["1", "2"], ["40", "50"]]),
-        ("a .... 5\nbcd .. -6\nof 8 days", [["5", "6"], ["8"]]),
-        ("Add 5, 6, 7 and 8 to 10.", [["5", "6", "7", "8"], ["10"]]),
-        ("5, 6, 7 oder 8, 9 et 10", [["5", "6", "7", "8", "9", "10"]]),
-        ("In 2020: 5 pears, 6 old plums and 7 nuts.", [["2020"], ["5", "6", "7"]]),
-        ("pears 5\nold plums 6\n7 is nice, and 8 of them", [["5", "6"], ["7"], ["8"]]),
-        ("tea: 5\n  no. 3\nrum: 7\n  no. 4", [["5", "7"], ["3", "4"]]),
-    ],
-)
-def test_numbers_after_like_beginnings_of_lines_are_a_column_and_so_are_those_between_equal_signs(many, text, columns):
-    (places,) = texts_of(many, text).places
+@pytest.mark.parametrize("line", read_rows(Path(__file__).with_name("columns.jsonl")), ids=lambda line: line["text"])
+def test_numbers_after_like_beginnings_of_lines_are_a_column_and_so_are_those_between_equal_signs(many, line):
+    (places,) = texts_of(many, line["text"]).places
     found = {}
     for at, run in places.numbers.items():
         found.setdefault(places.columns[at][1], []).append(run.digits)
-    assert list(found.values()) == columns
+    assert list(found.values()) == line["columns"]
 
 
 def test_the_reading_knows_a_column_that_counts_up_beside_another_one_and_how_long_a_column_is(many):
@@ -217,8 +205,7 @@ def test_the_reading_knows_a_column_that_counts_up_beside_another_one_and_how_lo
 
 def test_refused_texts_are_not_answered_by_the_network_after_an_equals_sign_and_few_are_as_requests(shipped):
     model, tokenizer, _ = shipped
-    read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
-    read = [line for line in read if "refused" in line and not {"limits", "operation"} & line.keys()]
+    read = [line for line in read_rows(GOLDEN) if "refused" in line and not {"limits", "operation"} & line.keys()]
     refused = {line["text"]: line["refused"] for line in read}
     closed = [text for text, why in refused.items() if text.rstrip().endswith("=") and why != "no_expression"]
     assert len(closed) > 300

@@ -11,12 +11,11 @@ from itertools import islice
 
 from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
-from peft_igc.text import operations
 from peft_igc.text.literals import integers, numbers_of
 from peft_igc.text.pieces import split
-from peft_igc.text.values import Limits
 from recipes import many_operands
 from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows
+from tests.data.test_functions import LIMITS, text_of
 
 
 LISTS = {
@@ -28,11 +27,6 @@ LISTS = {
     "median": statistics.median,
     "range": lambda values: max(values) - min(values),
 }
-LIMITS = Limits(operations=tuple("+-*/") + tuple(operations.FUNCTIONS))
-
-
-def text_of(row):
-    return row["prompt"][0]["content"]
 
 
 def test_lists_have_all_of_their_numbers_as_operands_in_the_order_of_the_text_and_their_value():

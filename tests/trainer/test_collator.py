@@ -1,6 +1,7 @@
 """Rows become batches: which step is supervised at which anchor, what is refused, what truncation takes away."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +13,9 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
+from peft_igc.data.columns import UNSUPERVISED, check_columns, encode_steps
 from peft_igc.data.dataset import to_dataset
+from peft_igc.data.files import read_rows
 from peft_igc.text.values import Limits
 from peft_igc.trainer import labels
 from peft_igc.trainer.collator import IGCDataCollator
@@ -22,17 +24,16 @@ from peft_igc.tuner.config import IGCConfig
 
 
 LIMITS = {"num_digits": 4, "result_digits": 4}
-NO_COLUMNS = dict.fromkeys(COLUMNS)
 
 
 def collator(**config):
     return IGCDataCollator(pad_token_id=0, igc_config=small_config(**config), tokenizer=tokenizer())
 
 
-def example(prompt, answer, *more, **columns):
+def example(texts, **columns):
     """A tokenized row: unlabelled and labelled text in turn."""
     ids, labels = [], []
-    for index, text in enumerate((prompt, answer, *more)):
+    for index, text in enumerate(texts):
         part = tokenizer()(text)["input_ids"]
         ids += part
         labels += part if index % 2 else [-100] * len(part)
@@ -50,7 +51,7 @@ def first_batch(made):
 
 # ------------------------------------------------------------------------------------------ collator
 def test_a_batch_is_trls_own_with_the_operands_as_tensors():
-    examples = [example("12+3=", "15", **add("12", "3", "15")), example("7-9=", "-2", igc_operator="none")]
+    examples = [example(["12+3=", "15"], **add("12", "3", "15")), example(["7-9=", "-2"], igc_operator="none")]
     plain = DataCollatorForLanguageModeling(pad_token_id=0)([dict(e) for e in examples])
     batch = collator()(examples)
     for name, tensor in plain.items():
@@ -64,71 +65,24 @@ def test_a_batch_is_trls_own_with_the_operands_as_tensors():
 
 
 EQUALS = tokenizer()("=")["input_ids"]
-TURNS, INLINE = {"turns": [EQUALS]}, {"prompt_end": True, "inline": [EQUALS]}
-U = UNSUPERVISED
+RULES = {"prompt_end": None, "turns": {"turns": [EQUALS]}, "inline": {"prompt_end": True, "inline": [EQUALS]}}
+# Rows with the rules that find their anchors, and rows that are refused.
+LINES = read_rows(Path(__file__).with_name("steps.jsonl"))
 
 
-def several(*steps):
-    """Columns with a list entry per step; None: an unknown one."""
-    columns = [step if isinstance(step, dict) else {"igc_operator": step} for step in steps]
-    return {name: [one.get(name) for one in columns] for name in COLUMNS}
-
-
-SUPERVISED = {
-    "rows without columns keep their anchors": (
-        None, [example("1+1=", "2"), example("hello", " you", **NO_COLUMNS)], [[3], [4]], [[U], [U]]
-    ),
-    "a list has a step per labelled stretch": (
-        None,
-        [
-            example("1+2=", "3", " hi", " you", " bye", " now", **several(add("1", "2", "3"), None, "none")),
-            example("1", "2"),
-        ],
-        [[3, 7, 15], [0, -1, -1]],
-        [[0, U, 4], [U] * 3],
-    ),
-    "configured sequences are the only anchors": (
-        TURNS, [example("1+2= ", "3", **add("1", "2")), example("a", "b")], [[3], [-1]], [[0], [U]]
-    ),
-    "columns of one calculation describe the turn, and signs within texts are unknown": (
-        INLINE,
-        [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))],
-        [[13, 18], [4, -1]],
-        [[0, U], [0, U]],
-    ),
-    "a list with an entry per turn leaves signs within texts unknown": (
-        INLINE,
-        [example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **several(add("1", "2"), add("5", "4")))],
-        [[4, 8, 15, 22]],
-        [[0, U, 0, U]],
-    ),
-    "a prompt that ends in a sign within texts is a turn all the same": (
-        INLINE, [example("1+2=", "3, as 1+2=3", **add("1", "2"))], [[3, 13]], [[0, U]]
-    ),
-    "a list has a step per anchor within texts too": (
-        INLINE,
-        [example("How many? ", "12+3=15, 15+2=17", **several(None, add("12", "3", "15"), add("15", "2")))],
-        [[9, 14, 23]],
-        [[U, 0, 0]],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", SUPERVISED)
-def test_a_step_is_supervised_at_its_anchor(case):
-    anchors, examples, expected, operators = SUPERVISED[case]
-    batch = collator(anchors=anchors)(examples)
-    assert batch["igc_anchors"].tolist() == expected
-    assert batch["igc_operator"].tolist() == operators
+@pytest.mark.parametrize("line", [line for line in LINES if "rules" in line], ids=lambda line: line["name"])
+def test_a_step_is_supervised_at_its_anchor(line):
+    batch = collator(anchors=RULES[line["rules"]])([example(**row) for row in line["rows"]])
+    assert batch["igc_anchors"].tolist() == line["anchors"]
+    assert batch["igc_operator"].tolist() == line["operators"]
 
 
 @pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
 def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, goes):
-    anchors = {"prompt_end": True, "inline": [EQUALS]}
-    config = IGCConfig.from_tokenizer(tokenizer(), anchors=anchors, reading_context=context, num_digits=4)
+    config = IGCConfig.from_tokenizer(tokenizer(), anchors=RULES["inline"], reading_context=context, num_digits=4)
     made = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer())
     columns = {"igc_operator": ["+", "*"], "igc_operands": [["12", "3"], ["12", "2"]]}
-    row = example("2 12+3=", "15", " so twice that =", "30", **columns, igc_result=[None, None])
+    row = example(["2 12+3=", "15", " so twice that =", "30"], **columns, igc_result=[None, None])
     if goes:
         assert made([row])["igc_operator"].tolist() == [[0, 2]]
     else:
@@ -136,26 +90,16 @@ def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, go
             made([row])
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (example("1+2=", "3", "4+5=", "9", **add("1", "2")), r"row '1\+2=': the row has 2 anchors, but .* one calc"),
-        (example("1+2=", "3", **several(add("1", "2"), add("1", "2"))), "has 1 anchor, .* 2 entries"),
-        (example("", "1+2=3", **add("1", "2")), "no labelled token follows .* `prompt` and `completion` columns"),
-        (example("1+2=", "3", **add(1.5, 2)), r"row '1\+2=': `igc_operands` holds 1.5 of type `float`"),
-        (example("1+2=", "3", **add("1", "2", "4")), r"row '1\+2=': `igc_result` '4' contradicts"),
-        (example("x" * 200 + "1+2=", "3", **add("1", "2", "4")), r"row 'x{39} \.\.\. x{70}.*1\+2='"),
-    ],
-)
-def test_a_faulty_row_is_named_by_its_text(row, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        collator()([example("1+2=", "3", **add("1", "2")), row])
+@pytest.mark.parametrize("line", [line for line in LINES if "message" in line], ids=lambda line: line["message"])
+def test_a_faulty_row_is_named_by_its_text(line):
+    with pytest.raises((TypeError, ValueError), match=line["message"]):
+        collator()([example(["1+2=", "3"], **add("1", "2")), example(**line["row"])])
 
 
 def test_a_supervised_row_without_the_configured_sequence_is_refused():
     many = [[9, 9, n] for n in range(5, 15)]
     with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
-        collator(anchors={"inline": many})([example("1+2=", "3", **add("1", "2"))])
+        collator(anchors={"inline": many})([example(["1+2=", "3"], **add("1", "2"))])
 
 
 def test_a_collator_needs_the_adapters_config_and_refuses_to_join_rows():
@@ -213,7 +157,7 @@ def test_turns_that_are_cut_off_are_not_supervised_and_those_before_are(tmp_path
 def test_columns_of_turns_stay_with_the_turns_whatever_is_cut(tmp_path):
     data = [{"prompt": "What is 12+3? ", "completion": "12+3=15", **add("12", "3")}]
     for length in (None, 20):  # the sign within the answer is token 18
-        made = trainer(tmp_path, data, igc_model(anchors=INLINE), max_length=length)
+        made = trainer(tmp_path, data, igc_model(anchors=RULES["inline"]), max_length=length)
         assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
 
 

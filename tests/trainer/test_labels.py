@@ -2,12 +2,14 @@
 
 import functools
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from datasets import Dataset
 
 from peft_igc import IGCConfig, assistant_header, tiny_base
+from peft_igc.data.files import read_rows
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
@@ -16,6 +18,7 @@ from peft_igc.trainer.labels import STEPS, RowCheck, checked_rows
 
 
 PLUS, NONE, ASKED = 0, 4, 5  # classes of `igc_operator` with four operations
+LINES = read_rows(Path(__file__).with_name("expressions.jsonl"))
 
 
 @functools.cache
@@ -45,22 +48,10 @@ def labels_of(question, **columns):
     return int(batch["igc_operator"][0, 0]), result, status
 
 
-@pytest.mark.parametrize(
-    ("question", "expression", "expected"),
-    [
-        ("What is (3 + 4) * 2?", "(3 + 4) * 2", (ASKED, "14", Status.OK)),
-        ("2^10=", "2 ** 10", (ASKED, "1024", Status.OK)),
-        ("50% of 80", "50 / 100 * 80", (ASKED, "40", Status.OK)),
-        ("12*34=", "12 * 34", (2, "408", Status.OK)),
-        ("Add 12 to 5.", "12 + 5", (PLUS, "17", Status.OK)),
-        ("What does 2·5164 equal?", "2 * 5164", (2, "10328", Status.OK)),
-        ("1 / 3 * 3 =", "1 / 3 * 3", (ASKED, "1", Status.OK)),
-        ("1 / 3 * 2 =", "1 / 3 * 2", (ASKED, None, Status.INEXACT)),
-        ("What is 7 divided by 2?", "7 / 2", (3, None, Status.INEXACT)),
-    ],
-)
-def test_an_expression_becomes_the_label_of_what_is_read(question, expression, expected):
-    assert labels_of(question, igc_expression=expression) == expected
+@pytest.mark.parametrize("line", [line for line in LINES if "label" in line], ids=lambda line: line["question"])
+def test_an_expression_becomes_the_label_of_what_is_read(line):
+    expected = line["label"], line["result"], Status[line["status"]]
+    assert labels_of(line["question"], igc_expression=line["expression"]) == expected
 
 
 def test_the_operands_of_a_pair_are_those_of_the_operand_columns():
@@ -71,17 +62,10 @@ def test_the_operands_of_a_pair_are_those_of_the_operand_columns():
         assert torch.equal(batch[name][0], batch[name][1]), name
 
 
-@pytest.mark.parametrize(
-    ("question", "expression", "message"),
-    [
-        ("What is (3 + 4) * 2?", "3 + 4 * 2", r"'3 \+ 4 \* 2' is 11, but the text .* with the value 14"),
-        ("What is 7 - 4?", "4 - 7", "'4 - 7' is -3, but the text .* with the value 3"),
-        ("8 / 2 / 2 =", "8 / 3 / 2", "'8 / 3 / 2' is \"inexact\", but the text .* with the value 2"),
-    ],
-)
-def test_a_text_that_says_another_expression_is_refused(question, expression, message):
-    with pytest.raises(ValueError, match=message):
-        labels_of(question, igc_expression=expression)
+@pytest.mark.parametrize("line", [line for line in LINES if "message" in line], ids=lambda line: line["question"])
+def test_a_text_that_says_another_expression_is_refused(line):
+    with pytest.raises(ValueError, match=line["message"]):
+        labels_of(line["question"], igc_expression=line["expression"])
 
 
 @pytest.mark.parametrize("question", ["Add 3, 4 and 5.", "(3 + 4 + 5", "At 5 o'clock I had 3 + 4 + 5. How many?"])

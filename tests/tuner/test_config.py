@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import json
 import re
+from pathlib import Path
 
 import pytest
 from peft import PeftConfig
@@ -13,6 +14,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig, tiny_base
+from peft_igc.data.files import read_rows
 from peft_igc.tuner.anchor_rules import turn_ends
 from peft_igc.tuner.saving.saved_fields import FORMAT
 
@@ -60,59 +62,24 @@ def test_every_size_that_is_no_integer_in_range_is_refused():
                 IGCConfig(**{name: value})
 
 
-FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
-TOKENS = {"interface": "tokens", "number_tokens": FACTS}
+# Fields of configs that can be saved, and of those that are refused.
+LINES = read_rows(Path(__file__).with_name("configs.jsonl"))
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"rounding": "half_up"}, "`rounding='half_up'` is unknown. Choose .*half_up:2"),
-        ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
-        ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
-        ({"anchors": {"turns": [[]]}}, "is not a list of non-empty lists"),
-        ({"anchors": {"turns": [27, 9]}}, r"Pass one sequence `\[27, 9\]` as `\[\[27, 9\]\]`"),
-        ({"anchors": {"inline": []}}, r"`inline=\[\]`, which is not a list of non-empty lists of token ids"),
-        ({"anchors": "end"}, "`anchors='end'` is neither `\"prompt_end\"` nor a dict"),
-        ({"anchors": {"ends": [1]}}, r"names no anchor. .* or use `IGCConfig.from_tokenizer\(tokenizer\)`"),
-        ({"reading_context": "all"}, "`reading_context='all'` is neither 'since_last_anchor' nor 'row' nor a number"),
-        ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
-        ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
-        ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
-        ({"interface": "words"}, "`interface='words'` is unknown. Choose one of hidden, tokens"),
-        ({"interface": "tokens"}, r"`number_tokens` require each other. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
-        ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
-        ({**TOKENS, "number_tokens": {"group": 3}}, r"facts about numbers have the keys .*\['group'\]\. Create"),
-        ({**TOKENS, "number_tokens": {**FACTS, "unused": ["7"]}}, "facts about numbers are damaged: .*unused"),
-        ({**TOKENS, "number_tokens": {**FACTS, "minus": 10**30}}, "facts about numbers are damaged: .*'minus'"),
-        ({**TOKENS, "number_tokens": {**FACTS, "group": True}}, "facts about numbers are damaged: .*'group'"),
-        ({**TOKENS, "rounding": "up:2"}, "`rounding='up:2'` needs the token interface and a token for the point"),
-        ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface. Leave it out"),
-        ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
-        ({"read_from": []}, r"`read_from=\[\]` is not a list of layers such as `\[1, 8\]`"),
-        ({"layer": 2, "read_from": [1, 0]}, r"`read_from=\[1, 0\]` must name different layers in ascending order"),
-        ({"layer": 2, "read_from": [0, 3]}, r"from 0 to `layer=2`, where the result is written"),
-        ({"layer": 2, "read_from": [-1]}, "must name different layers in ascending order, from 0"),
-        ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
-        ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
-        ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
-        (
-            {"confidence": {"arithmetic": 0.9, "lists": 0.9}},
-            "has other keys than arithmetic, functions, lists. Set one",
-        ),
-        ({"confidence": {"arithmetic": 0.9, "functions": 1.0, "lists": 0.9}}, "'functions': 1.0.* is not in 0..1"),
-        ({"temperature": 0.0}, r"`temperature=0.0` is not in 0.001..1000. Set `IGCConfig\(temperature=...\)`, 1 for"),
-        ({"temperature": 1001}, "`temperature=1001` is not in 0.001..1000"),
-        ({"temperature": "1"}, "`temperature='1'` is not in"),
-    ],
-)
-def test_values_without_meaning_are_refused(fields, message):
-    with pytest.raises(ValueError, match=message):
-        IGCConfig(**fields)
+@pytest.mark.parametrize("line", [line for line in LINES if "message" in line], ids=lambda line: line["message"])
+def test_values_without_meaning_are_refused(line):
+    with pytest.raises(ValueError, match=line["message"]):
+        IGCConfig(**line["fields"])
+
+
+def test_a_vocabulary_has_no_meaning_for_the_hidden_interface():
+    with pytest.raises(ValueError, match="`vocabulary` has no meaning for the hidden interface. Leave it out"):
+        IGCConfig(vocabulary=VOCABULARY)
 
 
 def test_each_interface_has_sizes_of_its_own():
-    config = IGCConfig(**TOKENS, confidence=0.9)
+    facts = {"group": 3, "minus": 12, "point": None, "unused": []}
+    config = IGCConfig(interface="tokens", number_tokens=facts, confidence=0.9)
     assert (config.num_digits, config.result_digits, config.writing_dim) == (40, 40, None)
     assert (IGCConfig().num_digits, IGCConfig().writing_dim, IGCConfig(confidence=0).confidence) == (10, 512, 0)
     assert [IGCConfig(num_digits=6, **more).result_digits for more in ({}, {"result_digits": 9})] == [6, 9]
@@ -123,28 +90,9 @@ def test_the_prompts_end_is_an_anchor_unless_anchors_are_named():
         assert IGCConfig(anchors=given).anchors == (given if isinstance(given, dict) else {"prompt_end": True})
 
 
-FULL = {
-    "layer": 3,
-    "anchors": {"prompt_end": True, "turns": [[5, 6], [7]], "inline": [[28], [3, 28]], "ends": [2]},
-    "reading_context": "row",
-    "num_digits": 6,
-    "result_digits": 12,
-    "operations": ["*", "+"],
-    "rounding": "trunc",
-    "reading_dim": 64,
-    "teacher_forcing": False,
-    "modules_to_save": ["lm_head"],
-    "base_model_name_or_path": "org/base",
-}
-
-
-SAVED = {"defaults": {}, "full": FULL, "tokens": {**TOKENS, "confidence": 0.9, "reading_context": 64}}
-SAVED |= {"kinds": {**TOKENS, "confidence": {"arithmetic": 0.9, "functions": 0.5, "lists": 0.7}}}
-
-
-@pytest.mark.parametrize("fields", SAVED.values(), ids=SAVED)
-def test_a_saved_config_comes_back_the_same(fields, tmp_path):
-    config = IGCConfig(**fields)
+@pytest.mark.parametrize("line", [line for line in LINES if "saved" in line], ids=lambda line: line["saved"])
+def test_a_saved_config_comes_back_the_same(line, tmp_path):
+    config = IGCConfig(**line["fields"])
     config.save_pretrained(tmp_path)
     assert IGCConfig.from_pretrained(str(tmp_path)) == config
     general = PeftConfig.from_pretrained(str(tmp_path))

@@ -23,7 +23,7 @@ from peft import get_peft_model
 from tiny_vocabulary import encode
 from transformers import DynamicCache, LogitsProcessorList, StaticCache
 
-from peft_igc import IGCConfig, tiny_base, tiny_igc
+from peft_igc import IGCConfig, tiny_base
 from peft_igc.mappings.attention import Attention
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner import passes
@@ -134,12 +134,6 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(model):
     close(beside.reading.operator[5], alone.reading.operator[0])
 
 
-@pytest.fixture(scope="module")
-def made():
-    """A model that writes, and its tokenizer."""
-    return tiny_igc()
-
-
 def chat(tokenizer, *contents):
     """The ids of a chat that user and assistant begin so, and the position of the first answer's anchor."""
     messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(contents)]
@@ -176,8 +170,8 @@ def config_of(model):
     return igc_layers(model)[0].igc_config["default"]
 
 
-def test_nothing_is_written_from_the_end_of_a_turn_on(made, monkeypatch):
-    model, tokenizer = made
+def test_nothing_is_written_from_the_end_of_a_turn_on(trained, monkeypatch):
+    model, tokenizer = trained
     ids, anchor = chat(tokenizer, "What is 7 times 8?", "56", "Hello, my friend")
     (end,) = turn_ends(tokenizer)
     over = int((ids[0, anchor:] == end).nonzero()[0]) + anchor
@@ -206,8 +200,8 @@ def test_the_tokens_come_from_the_tokenizer():
         IGCConfig(anchors={"prompt_end": True, "ends": 3})
 
 
-def test_a_result_is_written_once_or_again(made, monkeypatch):
-    model, tokenizer = made
+def test_a_result_is_written_once_or_again(trained, monkeypatch):
+    model, tokenizer = trained
     ids, anchor = chat(tokenizer, "What is 7 times 8?", "It is 56, and 56 it is")
     complete, _ = [at for at in range(anchor, ids.shape[1]) if tokenizer.decode(ids[0, at]).strip() == "56"]
     assert written_always(model, ids, anchor) == [*range(anchor, ids.shape[1])]

@@ -3,13 +3,11 @@
 `tests/tuner/test_inline_generation.py` compares the steps of every way to generate with those of one plain pass.
 """
 
-import pytest
 import torch
 from checks import Saying, adapted, left_padded
 from tiny_vocabulary import TEXTS, encode
 from transformers import LogitsProcessorList
 
-from peft_igc import tiny_igc
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.text import Reason
 from peft_igc.tuner.records import EXPLANATIONS, StepRecord
@@ -19,21 +17,16 @@ END = TEXTS.index("A")
 INLINE = {"anchors": {"inline": [encode("=").tolist()]}}
 
 
-@pytest.fixture(scope="module")
-def made():
-    return tiny_igc()
-
-
-def asked(made, *prompts, **options):
+def asked(trained, *prompts, **options):
     """The output for prompts of the user, padded on the left, with an additional column of padding."""
-    model, tokenizer = made
+    model, tokenizer = trained
     rows = [torch.tensor(row) for row in prompt_tokens(tokenizer, prompts, False)]
     given = left_padded(rows, extra=1) | {"max_new_tokens": 8, "do_sample": False} | options
     return model.generate(**given, return_dict_in_generate=True)
 
 
-def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expression(made):
-    out = asked(made, "What is 58 times 36?", "Hello", "7/0=", "3 apples + 4 oranges, on 12-05-2024 =")
+def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expression(trained):
+    out = asked(trained, "What is 58 times 36?", "Hello", "7/0=", "3 apples + 4 oranges, on 12-05-2024 =")
     by_rule = StepRecord(out.igc_steps[2][0].position, "undefined", False, None, "7 / 0", "undefined")
     width = out.sequences.shape[1] - 8
     assert [len(row) for row in out.igc_steps] == [1, 1, 1, 1]
@@ -44,11 +37,11 @@ def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expr
     assert [row[0].reason for row in out.igc_steps] == [None, "few_numbers", "undefined", "look_alike"]
 
 
-def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculator(made):
-    model, _ = made
-    out = asked(made, "What is 58 times 36?", num_beams=4, num_return_sequences=4)
-    width = 1 + len(prompt_tokens(made[1], ["What is 58 times 36?"], False)[0])
-    texts = made[1].batch_decode(out.sequences[:, width:], skip_special_tokens=True)
+def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculator(trained):
+    model, _ = trained
+    out = asked(trained, "What is 58 times 36?", num_beams=4, num_return_sequences=4)
+    width = 1 + len(prompt_tokens(trained[1], ["What is 58 times 36?"], False)[0])
+    texts = trained[1].batch_decode(out.sequences[:, width:], skip_special_tokens=True)
     spelled = [text.strip().startswith("2088") for text in texts]
     assert [row[0].written for row in out.igc_steps] == spelled
     assert set(spelled) == {True, False}
@@ -75,17 +68,17 @@ def test_the_hidden_interface_does_not_know_what_the_answer_spells():
     assert step.expression is not None
 
 
-def test_without_an_active_adapter_there_are_no_steps(made):
-    model, _ = made
+def test_without_an_active_adapter_there_are_no_steps(trained):
+    model, _ = trained
     with model.disable_adapter():
-        assert asked(made, "What is 58 times 36?").igc_steps is None
+        assert asked(trained, "What is 58 times 36?").igc_steps is None
 
 
-def test_a_prompt_without_the_chat_template_is_told_once_that_the_calculator_is_off(made, caplog):
-    model, tokenizer = made
+def test_a_prompt_without_the_chat_template_is_told_once_that_the_calculator_is_off(trained, caplog):
+    model, tokenizer = trained
     plain = tokenizer("What is 58 times 36?", return_tensors="pt")["input_ids"]
     given = {"attention_mask": torch.ones_like(plain), "max_new_tokens": 2, "do_sample": False}
-    asked(made, "What is 58 times 36?")
+    asked(trained, "What is 58 times 36?")
     with model.disable_adapter():
         model.generate(input_ids=plain, **given)
     assert not caplog.records

@@ -25,7 +25,7 @@ from transformers import (
     Qwen3NextForCausalLM,
 )
 
-from peft_igc import IGCConfig, tiny_igc
+from peft_igc import IGCConfig
 from peft_igc.mappings.decisions import KINDS
 from peft_igc.numbers.calculator import Status
 from peft_igc.text.vocabulary import UNSEEN
@@ -34,12 +34,6 @@ from peft_igc.tuner.call import thread
 from peft_igc.tuner.passes import TOGETHER
 from peft_igc.tuner.state.cache import find_cache, states_of
 from peft_igc.tuner.steps import Step
-
-
-@pytest.fixture(scope="module")
-def trained():
-    """The embedded base with its trained adapter."""
-    return tiny_igc()
 
 
 def chat(tokenizer, text):

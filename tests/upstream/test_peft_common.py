@@ -1,8 +1,9 @@
 """PEFT's own common tests, unchanged, on a calculator of either interface in eleven architectures.
 
 `PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `make unit` fetches it, and
-without it this file is skipped. Each check of it is in exactly one of the two tables below: applied, with its
-arguments, or not applied, with the reason. Llama and GPT-2 are in `make test`, the other architectures in
+without it this file is skipped. Each check of it is in `checks.jsonl`, either with its arguments beyond the config's,
+where `dtype` is a name in torch, or not applied, with the reason. Each applied one runs with a fresh and with a random
+adapter, unless it is in `ONLY_RANDOM`. Llama and GPT-2 are in `make test`, the other architectures in
 `make test-all`.
 """
 
@@ -23,6 +24,7 @@ from tiny_vocabulary import encode
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
+from peft_igc.data.files import read_rows
 
 
 pytestmark = [
@@ -57,61 +59,9 @@ def common_tester() -> type:
 
 PeftCommonTester = common_tester()
 
-# Check, arguments beyond the config's. Each runs with a fresh and with a random adapter, unless it is in ONLY_RANDOM.
-APPLIED: list[tuple[str, dict[str, Any]]] = [
-    ("model_attr", {}),
-    ("adapter_name", {}),
-    ("prepare_for_training", {}),
-    ("load_model_low_cpu_mem_usage", {}),
-    ("save_pretrained", {}),
-    ("save_pretrained", {"safe_serialization": False}),
-    ("save_pretrained_selected_adapters", {}),
-    ("save_pretrained_selected_adapters", {"safe_serialization": False}),
-    ("save_pretrained_adapter_name_substring", {}),
-    ("from_pretrained_config_construction", {}),
-    ("load_multiple_adapters", {}),
-    ("add_adapter_no_autocast_adapter_dtype", {"dtype": torch.float16}),
-    ("add_adapter_no_autocast_adapter_dtype", {"dtype": torch.bfloat16}),
-    ("generate", {}),
-    ("generate_pos_args", {"raises_err": False}),
-    ("generate_half_prec", {}),
-    ("training", {}),
-    ("training_gradient_checkpointing", {"use_reentrant": True}),
-    ("training_gradient_checkpointing", {"use_reentrant": False}),
-    ("inference_safetensors", {}),
-    ("peft_model_device_map", {}),
-    ("delete_adapter", {}),
-    ("delete_inactive_adapter", {}),
-    ("delete_unknown_adapter_raises", {}),
-    ("unload_adapter", {}),
-    ("disable_adapter", {}),
-    ("passing_input_embeds_works", {}),
-    ("get_base_model_state_dict", {}),
-]
-# These want the adapter to change the outputs.
-ONLY_RANDOM = {"unload_adapter", "disable_adapter"}
-
-_MERGING = "a calculator cannot be merged; the refusals are tested in test_model_refusals.py"
-_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model_refusals.py"
-_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model_refusals.py"
-NOT_APPLIED: dict[str, str] = {
-    "merge_layers": _MERGING,
-    "merge_layers_fp16": _MERGING,
-    "merge_layers_nan": _MERGING,
-    "merge_layers_multi": _MERGING,
-    "merge_layers_is_idempotent": _MERGING,
-    "safe_merge": _MERGING,
-    "mixed_adapter_batches": _MIXED,
-    "generate_with_mixed_adapter_batches_and_beam_search": _MIXED,
-    "weighted_combination_of_adapters": _WEIGHTED,
-    "weighted_combination_of_adapters_lora": "for LoRA",
-    "weighted_combination_of_adapters_ia3": "for IA3",
-    "adding_multiple_adapters_with_bias_raises": "skips itself: the config has no `bias`",
-    "training_layer_indexing": "skips itself: the config has no `layers_to_transform`",
-    "training_prompt_learning_tasks": "for prompt learning",
-    "lora_conversion": "returns at once: a calculator has no equivalent LoRA",
-}
-
+LINES = read_rows(Path(__file__).with_name("checks.jsonl"))
+APPLIED = [(line["check"], line["arguments"]) for line in LINES if "arguments" in line]
+ONLY_RANDOM = {"unload_adapter", "disable_adapter"}  # these want the adapter to change the outputs
 ARCHS = [pytest.param(a, marks=[] if a in ("llama", "gpt2") else [pytest.mark.slow]) for a in ARCHITECTURES]
 CHECKS = [pytest.param(*one, id="-".join(map(str, (one[0], *one[1].values())))) for one in APPLIED]
 
@@ -165,16 +115,17 @@ def test_peft_holds_it_to_what_it_holds_its_own_methods_to(
     arch: str, interface: str, check: str, arguments: dict[str, Any], model_folders: dict[str, str]
 ) -> None:
     first = ("",) if check == "passing_input_embeds_works" else ()  # its unused `test_name`
+    options = {name: getattr(torch, value) if name == "dtype" else value for name, value in arguments.items()}
     for kind in (RandomConfig,) if check in ONLY_RANDOM else (IGCConfig, RandomConfig):
         torch.manual_seed(0)
         config = small_igc(interface=interface, task_type="CAUSAL_LM")
-        getattr(Tester(), f"_test_{check}")(*first, model_folders[arch], kind, config, **arguments)
+        getattr(Tester(), f"_test_{check}")(*first, model_folders[arch], kind, config, **options)
 
 
 def test_every_check_is_applied_or_has_a_reason() -> None:
     checks = {name.removeprefix("_test_") for name in dir(PeftCommonTester) if name.startswith("_test_")}
-    applied = {check for check, _ in APPLIED}
-    assert applied | set(NOT_APPLIED) == checks
-    assert not applied & set(NOT_APPLIED)
-    assert all(NOT_APPLIED.values())
+    applied, not_applied = ({line["check"] for line in LINES if kind in line} for kind in ("arguments", "reason"))
+    assert applied | not_applied == checks
+    assert not applied & not_applied
+    assert all(line.get("reason", True) for line in LINES)
     assert not [name for name in vars(Tester) if name.startswith("_test_")]  # PEFT's own, unchanged
