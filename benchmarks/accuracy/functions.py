@@ -61,7 +61,7 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
 
 def fitted_on(operations: Sequence[str], count: int) -> list[dict[str, Any]]:
     """Items, half of which fit `confidence`: like the rows that are trained, and by authors of whom none is."""
-    mixture = replace(TOKENS_MIXTURE, **settings()["igc_generated_mixture"])
+    mixture = replace(TOKENS_MIXTURE, **settings()["igc_generated_mixture"], system=0)  # a prompt is one message
     generated = ArithmeticRows(100, limits=Limits(), mixture=mixture, wording=TRAINING)
     streams = (list_rows(100), function_rows(100), author_rows(100, "calibrated", operations), generated)
     rows = [row for stream in streams for row in islice(stream, 2 * count)]

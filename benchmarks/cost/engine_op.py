@@ -6,7 +6,7 @@ with it, on a KV cache of random keys and values. Without a GPU both pieces are 
 
 Texts are `silent` (words), or end in a calculation whose result is told to each token. The host waits for each token,
 or (`late`) for the one before, as vLLM does with asynchronous scheduling. Where vLLM is not installed, an empty class
-is the stand-in of the five names that the calculator imports of it.
+is the stand-in of the names that the calculator imports of it.
 
 Of the texts of a cell, `written` are those whose hidden state the calculator changes, `changed` those whose logits
 then differ from the base's, and `base_changed` those whose logits differ between two runs of the base. So a silent
@@ -35,8 +35,11 @@ from benchmarks.cost.gpu import CALCULATION, RESULT, SILENT, TOKEN, TOKENS, prom
 from peft_igc.tuner.adapter import Adapter
 
 
-PATHS = "forward_context model_executor.layers.attention_layer_base v1.attention.backend v1.kv_cache_interface"
-NAMES = "get_forward_context AttentionLayerBase AttentionBackend AttentionMetadataBuilder HiddenStateCacheSpec"
+PATHS = "forward_context model_executor.layers.attention_layer_base v1.attention.backend v1.core v1.kv_cache_interface"
+NAMES = (
+    "get_forward_context AttentionLayerBase AttentionBackend AttentionMetadataBuilder HiddenStateCacheSpec "
+    "kv_cache_utils FullAttentionSpec MLAAttentionSpec UniformTypeKVCacheSpecs"
+)
 EMPTY = type("Empty", (), {"__init__": lambda *_: None, "__class_getitem__": lambda cls, _: cls})
 LAYER, BLOCK, ROOM = "igc", 16, 4 * TOKENS  # the layer of the records; tokens of a block, and after a text
 TARGETS = {SILENT: 0.003, RESULT: 0.02}  # of the base's time

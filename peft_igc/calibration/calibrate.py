@@ -19,6 +19,7 @@ import inspect
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
 
 
+FEWEST = 20  # items that a threshold or a temperature is fitted to
 RECORD, CURVE = "calibration.json", "operating_curve.png"
 _LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm
 # Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
@@ -108,8 +110,10 @@ def check_items(items: Sequence[Mapping[str, Any]]) -> None:
                 f"Item {number}: `target` must be the result as a string, or null where the calculator should be "
                 f"silent, got {item.get('target', 'no `target`')!r}."
             )
-    if len(items) < 20:
-        raise ValueError(f"{len(items)} items are too few for a temperature. Give 20 or more, hundreds if you can.")
+    if len(items) < FEWEST:
+        raise ValueError(
+            f"{len(items)} items are too few for a temperature. Give {FEWEST} or more, hundreds if you can."
+        )
 
 
 def calibrate(
@@ -123,7 +127,8 @@ def calibrate(
 ) -> Calibration:
     """Fits temperature and thresholds of the active adapter; `save_calibration` puts them into its config.
 
-    A kind of operations that is not read in any item that is fitted keeps its threshold.
+    Of an adapter with functions, a kind of operations that is read in fewer than `FEWEST` of the items that are fitted
+    keeps its threshold if it is not below `least`, and is not among the `kinds` of the result.
 
     Args:
         model: a model with an active IGC adapter.
@@ -137,16 +142,18 @@ def calibrate(
     targets = [None if item["target"] is None else str(item["target"]).strip() for item in items]
     readings = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
     temperature, fit = fit_temperature(readings[::2], targets[::2])
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in readings[::2])]
+    counts = Counter(one.kind for one in readings[::2])
+    config = _config(model)
+    functions = any(kind_of(one) != ARITHMETIC for one in config.operations)
+    kinds = [kind for kind in KINDS if counts[kind] >= (FEWEST if functions else 1)]
     fitted, tested = (
         {kind: operating_curve(readings[start::2], targets[start::2], temperature, kind) for kind in kinds}
         for start in (0, 1)
     )
     chosen = {kind: choose_confidence(curve, most_wrong, least).confidence for kind, curve in fitted.items()}
-    config = _config(model)
-    if all(kind_of(one) == ARITHMETIC for one in config.operations):
+    if not functions:
         return Calibration(temperature, chosen[ARITHMETIC], fit, fitted, tested)
-    kept = {kind: least_of(config.confidence, kind) for kind in KINDS}
+    kept = {kind: max(least_of(config.confidence, kind), least) for kind in KINDS}
     return Calibration(temperature, kept | chosen, fit, fitted, tested)
 
 

@@ -73,7 +73,9 @@ def command(
     recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
     folder = str(SMOLLM2) if base == SMOLLM2.parent.name else base
     if folder != base and not SMOLLM2.is_dir():
-        raise FileNotFoundError(f"`{SMOLLM2}` does not exist. Run `make demo-smollm2`, which makes it.")
+        raise FileNotFoundError(
+            f"`{SMOLLM2}` does not exist. Run `make demo-smollm2` in a checkout, or pass the folder of a model."
+        )
     line = ["--config", str(recipe), "--model_name_or_path", folder, "--seed", str(seed)]
     line += ["--save_strategy", "no", "--enable_jit_checkpoint", "false"]
     if device is not None or base != TINY:

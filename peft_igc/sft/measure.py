@@ -178,7 +178,7 @@ class Measurement:
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
         save_calibration(found, folder, {"texts": "authors held out"})
-        told = ", ".join(f"{one:g}" for one in found.kinds.values())  # of symbols, functions and lists
+        told = ", ".join(f"{one:g} ({kind})" for kind, one in found.kinds.items())
         say(f"Temperature {found.temperature:g}, confidence {told}, fitted on authors held out.")
         return found.as_dict()
 

@@ -173,6 +173,9 @@ def record_of(
     status, decision = Status(int(outcome.status)), None if place is None else place.decision
     ok = status == Status.OK
     asked = place is not None and not (decision is not None and decision.said.is_final)
+    least = least_of(config.confidence, decision.kind if decision else ARITHMETIC)
+    if decision is not None:  # of the token interface, which never writes what is rather not asked
+        least = max(least, 0.5)
     return StepRecord(
         position=position,
         status=status.name.lower(),
@@ -181,7 +184,7 @@ def record_of(
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
         rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
-        confidence=least_of(config.confidence, decision.kind if decision else ARITHMETIC) if asked else None,
+        confidence=least if asked else None,
     )
 
 

@@ -85,5 +85,5 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys):
     missing = [str(tmp_path / "none.txt"), str(tmp_path)]
     assert cli.main(["check", str(tmp_path / "good.txt"), *missing]) == 2
     out, error = capsys.readouterr()
-    assert f"`{missing[0]}`, `{missing[1]}`: no such file, so nothing was checked. Pass" in error
+    assert f"`{missing[0]}`, `{missing[1]}`: no such file, or a folder, so nothing was checked. Pass" in error
     assert not out

@@ -189,13 +189,15 @@ def join_full_attention() -> None:
 
     def get_kv_cache_groups(vllm_config: Any, kv_cache_spec: dict[str, Any]) -> list[Any]:
         own = {name: spec for name, spec in kv_cache_spec.items() if name.startswith(NAME)}
+        if not own:
+            return make(vllm_config, kv_cache_spec)
         groups = make(vllm_config, {name: spec for name, spec in kv_cache_spec.items() if name not in own})
         most = max((len(group.layer_names) for group in groups), default=0)
         for group in groups:
             its = group.kv_cache_spec
             specs = getattr(its, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, its)
             is_full = all(type(spec) in (FullAttentionSpec, MLAAttentionSpec) for spec in specs.values())
-            if own and is_full and len(specs) == most:
+            if is_full and len(specs) == most:
                 specs = {**specs, **{name: replace(spec, block_size=its.block_size) for name, spec in own.items()}}
                 joined = UniformTypeKVCacheSpecs(block_size=its.block_size, kv_cache_specs=specs)
                 group.layer_names, group.kv_cache_spec = [*specs], joined

@@ -143,9 +143,10 @@ def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
             return
     if getattr(configs[name], "trained_with", None) is not None:  # `warn_of_absent` has the rest
         return
-    known = {None, *(config.peft_type for config in configs.values())}
+    known = [None, *(config.peft_type for config in configs.values())]
     for other in below:
-        if _saved_config(other).get("peft_type") not in known:
+        kind = _saved_config(other).get("peft_type")
+        if kind not in known and IGC_PEFT_TYPE in (kind, *known):
             warnings.warn(
                 f"The adapter {name!r} in `{folder}` was saved with the adapter in `{other}`, which is not loaded "
                 f"with it. Load that one before it, with `PeftModel.from_pretrained(base, {str(other)!r}, "
