@@ -154,17 +154,6 @@ def by_hand() -> str:
     return lines(["run", *heads, "authors held out, fitted"], rows)
 
 
-def rules() -> str:
-    """What each rule about requests prevents, by leaving it out."""
-    rows = []
-    for name, sets in load("leave_one_out_tiny")["confidences"]["0.93"].items():
-        asked = [told for part, told in sets.items() if part.endswith("requests")]
-        mentioned = sum(told["wrong"] for part, told in sets.items() if part.endswith("mentioned_calculations"))
-        counts = [sum(told[key] for told in asked) for key in ("right", "wrong")]
-        rows.append([name, f"{counts[0]:,}", str(counts[1]), str(mentioned)])
-    return lines(["", "right", "wrong", "mentions, wrong"], rows)
-
-
 def first_token() -> str:
     """How much longer the first token of a real model takes than the base's, with the interval of the median."""
     rows = []
@@ -331,7 +320,6 @@ TABLES: dict[str, Callable[[], str]] = {
         },
     ),
     "by_hand": by_hand,
-    "rules": rules,
     "gsm8k": gsm8k,
     "ablations": ablations,
     "methods": methods,

@@ -202,7 +202,7 @@ def find_files(names: Iterable[str]) -> list[Path]:
     paths = [Path(name).expanduser() for name in names]
     if missing := [f"`{path}`" for path in paths if not path.is_file()]:
         raise FileNotFoundError(
-            f"{', '.join(missing)}: no such file, or a folder, so nothing was checked. Pass files of text, JSONL or CSV."
+            f"{', '.join(missing)}: no such file, or a folder, so nothing was checked. Pass text, JSONL or CSV files."
         )
     return paths
 

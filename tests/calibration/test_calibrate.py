@@ -126,13 +126,13 @@ def test_the_curve_counts_and_rules_are_never_silenced():
 
 def test_each_kind_of_operations_is_fitted_to_the_texts_in_which_it_is_read(monkeypatch, tmp_path):
     sure, unsure = reading(0.97)._replace(kind="lists"), reading(0.7)._replace(kind="lists")
-    read = [*[reading(0.6), sure, unsure] * 10, *[reading(0.2)._replace(kind="functions")] * 10]
+    read = [*[reading(0.6), sure, unsure] * 10, *[reading(0.2)._replace(kind="functions")] * 9]
     monkeypatch.setattr(calibrate, "read_prompts", lambda *_, **__: [one for one in read for _ in "ab"])
     items = [{"prompt": "", "target": None if one is unsure else "12"} for one in read for _ in "ab"]
     model, spelled = make(**SMALL)
     monkeypatch.setattr(model.peft_config["default"], "operations", ["+", "sum"])
     monkeypatch.setattr(model.peft_config["default"], "confidence", 0.8)
-    monkeypatch.setattr(calibrate, "FEWEST", 11)
+    monkeypatch.setattr(calibrate, "FEWEST", 10)
     assert calibrate.calibrate(model, spelled, items, least=0.9).confidence["functions"] == 0.9
     found = calibrate.calibrate(model, spelled, items, most_wrong=0.0)
     index = TEMPERATURES.index(found.temperature)
