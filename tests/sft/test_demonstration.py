@@ -85,7 +85,7 @@ def test_the_saved_adapter_is_the_measured_one_with_the_fitted_confidence_and_a_
     saved = json.loads((folder / "adapter" / "adapter_config.json").read_text())
     fitted = {name: results["calibration"][name] for name in ("confidence", "temperature")}
     assert {name: saved[name] for name in fitted} == fitted
-    assert f"confidence {saved['confidence']:g}, fitted on authors held out" in said
+    assert f"confidence {saved['confidence']:g} (arithmetic), fitted on authors held out" in said
     base, tokenizer = tiny_base()
     again = evaluate(load_adapter(base, folder / "adapter"), tokenizer, bigbench_test_set(1, 0), max_new_tokens=2)
     assert again["exact_match"] == results["sets"]["bigbench"]["exact_match"]

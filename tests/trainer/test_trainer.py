@@ -48,7 +48,7 @@ FORMATS = {
     ),
     "messages": (lambda row: {"messages": _chat(row), **_operands(row)}, {"assistant_only_loss": True}),
     "text": (lambda row: {"text": row["prompt"] + row["completion"], **_operands(row)}, {"igc": "="}),
-    "tokens": (lambda row: example(row["prompt"], row["completion"], **_operands(row)), {}),
+    "tokens": (lambda row: example([row["prompt"], row["completion"]], **_operands(row)), {}),
 }
 
 
