@@ -135,6 +135,7 @@ BY_HAND_AT = 0.9  # the `confidence` of the table
 BY_HAND = {
     "four authors": "unread_requests",
     "authors held out": "unread_authors",
+    "a further author": "further_author",
     "only mentioned": "mentions",
     "word problems": "word_problems",
     "6 to 20 digits": "six_to_twenty_digits",
@@ -143,21 +144,22 @@ BY_HAND = {
 
 def by_hand() -> str:
     """Right and wrong readings at a `confidence` of runs with texts by many hands."""
-    rows = []
-    for name, run in load("by_hand")["runs"].items():
-        points = [next(x for x in run["sets"][one]["curve"] if x[0] == BY_HAND_AT) for one in BY_HAND.values()]
+    rows, runs = [], load("by_hand")["runs"]
+    sizes = {one: told["n"] for run in runs.values() for one, told in run["sets"].items()}
+    for name, run in runs.items():
+        curves = [run["sets"].get(one, {"curve": ()})["curve"] for one in BY_HAND.values()]
+        cells = [next((f"{right}/{wrong}" for at, right, wrong in curve if at == BY_HAND_AT), "") for curve in curves]
         fitted = run["sets"]["unread_authors"]
-        cells = [*(f"{right}/{wrong}" for _, right, wrong in points), f"{fitted['right']}/{fitted['wrong']}"]
-        rows.append([name.replace("_", " "), *cells])
-    sizes = load("by_hand")["runs"]["layer_12"]["sets"]
-    heads = [f"{name}, {sizes[one]['n']:,}" for name, one in BY_HAND.items()]
+        rows.append([name.replace("_", " "), *cells, f"{fitted['right']}/{fitted['wrong']}"])
+    heads = [f"{name}, {sizes[one]:,}" for name, one in BY_HAND.items()]
     return lines(["run", *heads, "authors held out, fitted"], rows)
 
 
 def rules() -> str:
     """How many requests are answered wrongly without one of the rules about requests."""
     found = load("leave_one_out_tiny")["confidences"]["0.93"].values()
-    wrong, *without = [sum(told["wrong"] for part, told in sets.items() if part.endswith("requests")) for sets in found]
+    asked = [[told["wrong"] for part, told in sets.items() if part.endswith("requests")] for sets in found]
+    wrong, *without = map(sum, asked)
     return (
         f"* Of 1,620 requests {wrong} is answered wrongly with all rules about requests, "
         f"{min(without)} to {max(without)} without one."
