@@ -348,7 +348,7 @@ def _begins_before(pieces: Pieces, first: int, value: Fraction, given: Fraction)
     """Whether what a text calculates may begin before a character, where an expression does.
 
     Of `3 hr. 20 min. - 10 min.` a measure is left out, of `add 5 to the 10 cats + 3 dogs` an operation, and of `twice
-    the 5 + 4` too. Of `5 boxes with 10 * 3 = 150` a factor is, as the `given` number is so many times the `value`.
+    the 5 + 4` too. Of `5 boxes with 10 * 3 = 150` a factor is, as the `given` number is a multiple of the `value`.
     """
     kinds, said, ends = pieces
     begin = bisect_right(ends, first)

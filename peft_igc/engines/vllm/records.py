@@ -29,7 +29,7 @@ from vllm.v1.kv_cache_interface import (
 )
 
 
-NAME = "igc.layers."  # with one integer behind it, which vLLM allows in the name of a layer with a cache
+NAME = "igc.layers."  # and one integer, which vLLM allows in the name of a layer with a cache
 WORDS = 16  # bytes of the two integers
 NUMBERED = 1 << 16  # records whose serial numbers are made at once
 ALIGNED = 16  # a record is a multiple of this many bytes

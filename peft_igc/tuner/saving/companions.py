@@ -132,8 +132,8 @@ def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
     folder, configs = folder.resolve(), model.peft_config
     below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
     if not any(isinstance(config, IGCConfig) for config in configs.values()):
-        beside = (path.parent for path in folder.parent.glob(f"*/{CONFIG_NAME}"))
-        calculator = next((one for one in (folder.parent, *below, *beside) if folder in companions_in(one)), None)
+        siblings = (path.parent for path in folder.parent.glob(f"*/{CONFIG_NAME}"))
+        calculator = next((one for one in (folder.parent, *below, *siblings) if folder in companions_in(one)), None)
         if calculator is not None:
             warnings.warn(
                 f"The adapter {name!r} in `{folder}` was trained with the calculator in `{calculator}`, which is not "
