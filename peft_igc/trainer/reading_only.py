@@ -11,20 +11,22 @@ Shapes: B rows, T positions, H hidden size.
 
 from __future__ import annotations
 
-import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
 from peft import PeftModel
-from transformers import PreTrainedModel
+from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, PreTrainedModel
 
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.call import Fields, ReadingDone, current_call, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config, active_layer
 from ..tuner.passes import read_early
+from .two_stage import without_calculator
 
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
@@ -74,8 +76,8 @@ class KeptOutputs:
     def __init__(self, model: Any) -> None:
         config = active_config(model)
         assert config is not None
-        self.model, self.read = innermost_model(model), config.layers_read
-        self.layers = list(decoder_layers(model)[1])[: self.read[-1] + 1]
+        self.whole, self.model, self.read = model, innermost_model(model), config.layers_read
+        self.layers = list(decoder_layers(model)[1])
         self.texts: dict[bytes, torch.Tensor] = {}  # [layers read, tokens, H] bfloat16
         self.room = MOST_BYTES
 
@@ -88,51 +90,80 @@ class KeptOutputs:
 
     @contextmanager
     def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
-        """Lets the layers run in a pass over a batch if one of its texts is new, and ends it before them otherwise."""
+        """Ends a pass over a batch before its first layer, by the reading of what is kept; the layers run before for
+        the texts that are new."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
-        texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
-        made: list[torch.Tensor] = []
-        if all(text in self.texts for text in texts):  # after the hook that takes the embeddings
-            hooks = [self.layers[0].register_forward_pre_hook(lambda *_: self._read(texts, mask))]
-        else:
-            rounded = functools.partial(_rounded, made)
-            hooks = [layer.register_forward_hook(rounded, prepend=True) for layer in self.layers]
+        rows = [row[real] for row, real in zip(ids, mask, strict=True)]
+        texts = [row.cpu().numpy().tobytes() for row in rows]
+        states = self._states(texts, rows)
+        # After the hook that takes the embeddings.
+        hook = self.layers[0].register_forward_pre_hook(lambda *_: self._read(states, mask))
         try:
             yield
         finally:  # a pass of the reading alone ends by an exception
+            hook.remove()
+
+    def _states(self, texts: Sequence[bytes], rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs of texts, of which those that are new run and are kept as long as there is room."""
+        new = {text: row for text, row in zip(texts, rows, strict=True) if text not in self.texts}
+        made = dict(zip(new, self._run(list(new.values())), strict=True)) if new else {}
+        found = [made[text] if text in made else self.texts[text] for text in texts]
+        for text, states in made.items():
+            if self.room >= states.nbytes:
+                self.texts[text] = states
+                self.room -= states.nbytes
+        return found
+
+    def _run(self, rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """[layers read, tokens, H] bfloat16 of each row of tokens. What all rows begin with runs once."""
+        cache, before = DynamicCache(config=self.model.config), None
+        repeats = all(hasattr(layer, "batch_repeat_interleave") for layer in cache.layers)  # not of linear attention
+        shared = len(os.path.commonprefix([row[:-1].tolist() for row in rows])) if repeats else 0
+        padded = pad_sequence([row[shared:] for row in rows], batch_first=True)  # [n, T]
+        mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+        with torch.no_grad(), without_calculator(self.whole):
+            if shared:
+                before = self._outputs(input_ids=rows[0][None, :shared], past_key_values=cache, use_cache=True)
+                cache.batch_repeat_interleave(len(rows))
+            states = self._outputs(input_ids=padded, attention_mask=mask, past_key_values=cache, use_cache=True)
+        if before is not None:
+            states = torch.cat([before.expand(-1, len(rows), -1, -1), states], 2)
+        return [states[:, at, : len(row)].clone() for at, row in enumerate(rows)]
+
+    def _outputs(self, **inputs: Any) -> torch.Tensor:
+        """[layers read, B, T, H] bfloat16 in a pass that ends after the last of these layers."""
+        made: list[torch.Tensor] = []
+
+        def keep(layer: Any, args: Any, output: Any) -> None:
+            states = output[0] if isinstance(output, tuple) else output  # a tuple in GPT-J and Bloom
+            self.dtype = states.dtype
+            made.append(states.to(torch.bfloat16))
+            if len(made) == len(self.read):
+                raise _LayersDone
+
+        hooks = [self.layers[at].register_forward_hook(keep) for at in self.read]
+        try:
+            with suppress(_LayersDone):
+                self.model(**inputs)
+        finally:
             for hook in hooks:
                 hook.remove()
-            if len(made) == len(self.layers):
-                self._keep(texts, mask, made)
+        return torch.stack(made)
 
-    def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-        """Keeps the outputs [B, T, H] of the layers in a pass with the mask [B, T]."""
-        self.dtype = outputs[0].dtype
-        read = torch.stack([outputs[at].detach() for at in self.read], 1)  # [B, layers read, T, H]
-        for text, states, real in zip(texts, read, mask, strict=True):
-            kept = states[:, real].to(torch.bfloat16)
-            if text not in self.texts and self.room >= kept.nbytes:
-                self.texts[text] = kept
-                self.room -= kept.nbytes
-
-    def _read(self, texts: Sequence[bytes], mask: torch.Tensor) -> None:
-        """Ends the pass in progress, over known texts with the mask [B, T], by the reading of what is kept."""
-        first, call = self.texts[texts[0]], current_call(self.model)
-        read = first.new_zeros(len(self.read), *mask.shape, first.shape[-1], dtype=self.dtype)  # [.., B, T, H]
-        for row, text in enumerate(texts):
-            read[:, row, mask[row]] = self.texts[text].to(self.dtype)
+    def _read(self, states: Sequence[torch.Tensor], mask: torch.Tensor) -> None:
+        """Ends the pass in progress, over texts with these outputs and the mask [B, T]."""
+        call = current_call(self.model)
+        read = states[0].new_zeros(len(self.read), *mask.shape, states[0].shape[-1], dtype=self.dtype)  # [.., B, T, H]
+        for row, kept in enumerate(states):
+            read[:, row, mask[row]] = kept.to(self.dtype)
         layer, name = active_layer(self.model)
         if call is not None and layer is not None:
             call.outputs |= dict(zip(self.read, read, strict=True))
             read_early(layer.adapter(name), call)
 
 
-def _rounded(made: list[torch.Tensor], layer: Any, args: Any, output: Any) -> Any:
-    """Forward hook: a layer's output as later passes read it, so that it does not matter which pass over a text is
-    the first; its states [B, T, H], first of a tuple in GPT-J and Bloom, are added to `made`."""
-    states = output[0] if isinstance(output, tuple) else output
-    made.append(states.to(torch.bfloat16).to(states.dtype))
-    return (made[-1], *output[1:]) if isinstance(output, tuple) else made[-1]
+class _LayersDone(Exception):  # noqa: N818 - not an error: it ends a pass
+    """Ends a pass after the last layer whose output is kept."""
 
 
 def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:

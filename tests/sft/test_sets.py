@@ -2,7 +2,8 @@
 
 import re
 
-from peft_igc.sft.sets import generated_sets
+from peft_igc.data.wording.handwritten import texts_by
+from peft_igc.sft.sets import generated_sets, texts_of_authors
 from peft_igc.text.values import Limits
 
 
@@ -25,3 +26,13 @@ def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
     asked = sets["held_out_phrasings"]
     assert all(re.fullmatch("-?[0-9]+", item["target"]) for item in asked)
     assert max(len(item["target"].lstrip("-")) for item in asked) > 5
+
+
+def test_texts_that_ask_for_a_function_of_the_adapter_are_left_out():
+    marked = [one for one in texts_by("calibrated") if one.function != "none"]
+    pieces = [piece for one in marked for piece in re.split(r"\{[abcd]\}", one.text) if len(piece) > 12]
+    assert pieces
+    adapter = Limits(operations=(*"+-*/", *(one.function for one in marked)))
+    for limits, there in ((Limits(), True), (adapter, False)):
+        prompts = "\n".join(item["prompt"] for item in texts_of_authors("calibrated", 1200, 0, limits))
+        assert [piece in prompts for piece in pieces] == [there] * len(pieces)

@@ -162,3 +162,21 @@ def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
     wider = {name: padded(batch[name], (0, 3)) for name in ("input_ids", "attention_mask")}
     read_alone(made.model, batch | wider, kept)
     assert ran == []
+
+
+def test_what_all_texts_begin_with_runs_once(tmp_path):
+    made = trainer(tmp_path)
+    kept, tokens = KeptOutputs(made.model), []
+    decoder_layers(made.model)[1][0].register_forward_pre_hook(
+        lambda _, args: tokens.append(args[0].shape[:2].numel())
+    )
+    beginning = torch.arange(5, 25)
+    texts = [torch.cat([beginning, torch.tensor(rest)]) for rest in ([30, 31], [32], [33, 34, 35])]
+    together = kept._run(texts)
+    assert tokens == [20, 3 * 3]
+    for text, found in zip(texts, together, strict=True):
+        assert found.shape[1] == len(text)
+        torch.testing.assert_close(found.float(), kept._run([text])[0].float(), atol=0.02, rtol=0.02)
+        with made.model.disable_adapter():
+            states = made.model(text[None], output_hidden_states=True).hidden_states[kept.read[-1] + 1]
+        torch.testing.assert_close(found[-1].float(), states[0].float(), atol=0.02, rtol=0.02)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ...numbers.calculator import NO_ARITHMETIC
 from ..files import read_rows
 from ..mixture import Mixture
 from .phrases import Style, fill, of_length
@@ -29,7 +30,7 @@ HELD_OUT = {
     "further": ("chatwindow",),
 }
 
-_OPERATORS = (*"+-*/", "none")
+_OPERATORS = (*"+-*/", NO_ARITHMETIC)
 _CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
 _SLOT = re.compile(r"\{([abcd])\}")
 # Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `{a}!`) are not read: they get a space.
@@ -48,13 +49,15 @@ _LONG = 0.1  # share of the texts with long numbers, where they may be any
 
 
 class Handwritten(NamedTuple):
-    """A text with slots, as its line has it; `bare`: whether its numbers count nothing."""
+    """A text with slots, as its line has it; `bare`: whether its numbers count nothing; `function`: that which a text
+    without one of the four operations asks for, if it is marked."""
 
     text: str
     operator: str
     order: str
     constraints: frozenset[str]
     bare: bool
+    function: str = NO_ARITHMETIC
 
 
 def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, ...]:
@@ -97,7 +100,7 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
         raise ValueError(f'{where}: "text" must be a text, got {text!r}.')
     if operator not in _OPERATORS:
         raise ValueError(f'{where}: "operator" must be one of {", ".join(_OPERATORS)}, got {operator!r}.')
-    if operator != "none" and (order not in ("ab", "ba") or not {"a", "b"} <= set(_SLOT.findall(text))):
+    if operator != NO_ARITHMETIC and (order not in ("ab", "ba") or not {"a", "b"} <= set(_SLOT.findall(text))):
         raise ValueError(f'{where}: a calculation needs the slots {{a}} and {{b}} and "order" `ab` or `ba`: {text!r}.')
     if not isinstance(constraints, list) or not _CONSTRAINTS.issuperset(constraints):
         known = ", ".join(sorted(_CONSTRAINTS))
@@ -106,10 +109,11 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
     limited = not {"small", "year"}.isdisjoint(constraints)
-    if operator != "none":
+    if operator != NO_ARITHMETIC:
         text = _TOUCHING.sub(" ", text)
     bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
-    return Handwritten(text, str(operator), str(order), frozenset(constraints), bare)
+    function = str(row.get("operation", NO_ARITHMETIC))
+    return Handwritten(text, str(operator), str(order), frozenset(constraints), bare, function)
 
 
 def draw(
@@ -133,7 +137,7 @@ def draw(
     values = {slot: str(number) for slot, number in numbers.items()}
     separators = 0.0 if "year" in chosen.constraints else mixture.separators
     text = fill(template, values, Style.drawn(template, separators, mixture.spelled_signs, rng), rng)
-    operands = None if chosen.operator == "none" else (values[chosen.order[0]], values[chosen.order[1]])
+    operands = None if chosen.operator == NO_ARITHMETIC else (values[chosen.order[0]], values[chosen.order[1]])
     return text, chosen.operator, operands
 
 
