@@ -254,9 +254,13 @@ def _answered(line: Mapping[str, Any], operation: str, rng: random.Random) -> tu
 
 
 def satisfying(constraints: set[str], operation: str, rng: random.Random) -> dict[str, str]:
-    """Numbers for all slots."""
+    """Numbers for all slots.
+
+    Raises:
+        ValueError: None were found that meet the constraints.
+    """
     low, high = (1900, 2099) if "year" in constraints else (1, 100) if "small" in constraints else (1, 0)
-    while True:
+    for _ in range(100 * TRIES):
         drawn = [rng.randint(low, high or 10 ** rng.choice((1, 2, 2, 3, 3, 4, 5))) for _ in SLOTS]
         if operation in ROOTS:
             drawn[0] = rng.randint(1, 400) ** ROOTS[operation]
@@ -271,6 +275,7 @@ def satisfying(constraints: set[str], operation: str, rng: random.Random) -> dic
         )
         if not (too_large or alike):
             return dict(zip(SLOTS, map(str, (a, b, *rest)), strict=True))
+    raise ValueError(f"No numbers meet the constraints {sorted(constraints)} of a text that asks for {operation!r}.")
 
 
 def settings() -> dict[str, Any]:

@@ -32,6 +32,7 @@ HELD_OUT = {
 
 _OPERATORS = (*"+-*/", NO_ARITHMETIC)
 _CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
+_APART = ({"a>b", "b>a"}, {"a>b", "a|b"}, {"b>a", "b|a"}, {"small", "year"})  # no numbers meet both
 _SLOT = re.compile(r"\{([abcd])\}")
 # Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `{a}!`) are not read: they get a space.
 _TOUCHING = re.compile(r"(?<=[^\W_]|[&,.:∙´`])(?=\{[ab]\})|(?<=\{[ab]\})(?=[^\W_]|[&:∙!'´`]|-[^\W\d_])")
@@ -105,6 +106,11 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     if not isinstance(constraints, list) or not _CONSTRAINTS.issuperset(constraints):
         known = ", ".join(sorted(_CONSTRAINTS))
         raise ValueError(f'{where}: "constraints" must be a list of {known}, got {constraints!r}.')
+    for pair in _APART:
+        if pair.issubset(constraints):
+            raise ValueError(
+                f'{where}: "constraints" contradict each other: {", ".join(sorted(pair))}. Leave one out.'
+            )
     exact = {"ab": "b|a", "ba": "a|b"}[str(order)] if operator == "/" else None
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
