@@ -108,9 +108,7 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
         raise ValueError(f'{where}: "constraints" must be a list of {known}, got {constraints!r}.')
     for pair in _APART:
         if pair.issubset(constraints):
-            raise ValueError(
-                f'{where}: "constraints" contradict each other: {", ".join(sorted(pair))}. Leave one out.'
-            )
+            raise ValueError(f'{where}: "constraints" that contradict: {", ".join(sorted(pair))}. Leave one out.')
     exact = {"ab": "b|a", "ba": "a|b"}[str(order)] if operator == "/" else None
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
