@@ -4,8 +4,8 @@ In: an adapter with functions among its operations (`recipes/many_operands.yaml`
 are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained, held-out ones whose
 failures were looked at, and unseen ones that were chosen before. Of the texts every third of each kind was held out;
 an answer is right if it is the author's. Texts and lists of one more author, whom no training saw, are measured as
-they are. The `confidence` of each kind of operations is fitted on rows like those that were trained, and on texts by
-authors of whom none was.
+they are. The `confidence` of each kind of operations is fitted on texts and lists by authors of whom none was trained,
+and on generated rows of the four operations.
 
     python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
 """
@@ -60,11 +60,12 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
 
 
 def fitted_on(operations: Sequence[str], count: int) -> list[dict[str, Any]]:
-    """Items, half of which fit `confidence`: like the rows that are trained, and by authors of whom none is."""
+    """Items, half of which fit `confidence`: by authors of whom none is trained, and generated ones."""
     mixture = replace(TOKENS_MIXTURE, **settings()["igc_generated_mixture"], system=0)  # a prompt is one message
     generated = ArithmeticRows(100, limits=Limits(), mixture=mixture, wording=TRAINING)
-    streams = (list_rows(100), function_rows(100), author_rows(100, "calibrated", operations), generated)
+    streams = (other_texts(DATA / "fitted_functions.jsonl"), author_rows(100, "calibrated", operations), generated)
     rows = [row for stream in streams for row in islice(stream, 2 * count)]
+    rows += other_lists(DATA / "fitted_lists.jsonl")
     return [{"prompt": row["prompt"][0]["content"], "target": due_of(row)} for row in rows]
 
 

@@ -101,4 +101,5 @@ class Progress(TrainerCallback):
         left = (self.seconds - before) / max(step - first, 1) * (state.max_steps - step)
         if self.limit is not None and self._writing is None:
             left = min(left, max(self.limit - self.seconds, 0.0))
-        self.say("  ".join([*parts, f"{duration(left)} left"]))
+        most = "at most " * self._only_reads(args)  # frozen layers run in the first steps only
+        self.say("  ".join([*parts, f"{most}{duration(left)} left"]))
