@@ -27,7 +27,8 @@ TITLES = {
     "tiny": "right / wrong / silent",
     "smollm2": "layer 1",
     "smollm2_layer_12": "layer 12",
-    "smollm2_by_hand": "layer 12, many hands",
+    "smollm2_by_hand": "layer 12, 18 authors",
+    "smollm2_layer_18": "layer 18, 37 authors",
     "smollm2_hidden": "hidden interface",
     "smollm2_lora": "LoRA alone",
 }
@@ -306,9 +307,7 @@ def scenarios() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
-    "smollm2": partial(
-        adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_by_hand", "smollm2_hidden", "smollm2_lora"
-    ),
+    "smollm2": partial(adapter_on_sets, *(name for name in TITLES if name != "tiny")),
     "expressions": partial(
         listed, "expressions", "sets", "texts",
         {one: one for one in ("n", "right", "wrong", "refused", "rightly refused", "open")},
