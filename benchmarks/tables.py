@@ -260,15 +260,19 @@ def vllm_engine() -> str:
 
 def vllm_answers() -> str:
     """How many answers of vLLM's engine, and of its server, are those of `generate`, in a sentence."""
-    found, soak = load("vllm_answers"), load("vllm_soak")
-    runs = [run for way in found["ways"].values() for run in way.values() if "same" in run]
+    found, smollm2, soak = (load(name) for name in ("vllm_answers", "vllm_answers_smollm2", "vllm_soak"))
     silent, minutes = found["silent"], sum(life["seconds"] for life in soak["lives"]) / 60
     grown = "/".join(f"{life['growth'] / 2**20:+.0f}" for life in soak["lives"]) + " MiB"
     return (
-        f"The same: {_same(runs)}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, "
+        f"The same: {_same(_runs(found))}, of SmolLM2 {_same(_runs(smollm2))}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, "
         f"{soak['requests']['aborted']:,} aborted, {grown}; bit for bit, {silent['equal']:,} of "
         f"{silent['tokens']:,} silent places."
     )
+
+
+def _runs(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The comparisons of all ways of running an engine."""
+    return [run for way in found["ways"].values() for run in way.values() if "same" in run]
 
 
 def _same(runs: list[dict[str, Any]]) -> str:

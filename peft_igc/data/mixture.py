@@ -42,6 +42,8 @@ class Mixture:
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
         casual: Fraction of the texts that are typed in a hurry, but for the form of BIG-bench.
         by_hand: Texts with slots by many hands, calculations and others, as in `Wording.by_hand`.
+        multiples: Fraction of these texts in which a number is a multiple of another one though nothing asks for it,
+            so that this does not tell a division from the other operations (`IGCConfig.compares_numbers`).
     """
 
     none: float = 0.10
@@ -61,6 +63,7 @@ class Mixture:
     look_alikes: float = 0.0
     casual: float = 0.0
     by_hand: float = 0.0
+    multiples: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -89,4 +92,5 @@ TOKENS_MIXTURE = Mixture(
     sentences=0.2,
     expressions=0.12,
     look_alikes=0.04,
+    multiples=0.25,
 )

@@ -16,6 +16,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +34,8 @@ from .attention import batches
 MOST = 512  # places that a step reads; earlier ones are left out
 FAR = 3  # numbers of one line on each side of another one that are counted
 FACTS = (FAR + 1) ** 2 * 6  # what `_columns` says of a number is an integer below it
+COMPARED, DIGITS = 16, 64  # numbers of a text that are compared with each other, and digits of each, at most
+COMPARISONS = 5 * 2 * 2 + 1  # what `compared` says of a number is an integer below it
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 _WORD, _NUMBER, _BROKEN = range(3)
@@ -168,6 +171,31 @@ def _columns(runs: Sequence[Run], spelled: Spelled) -> dict[int, tuple[int, int]
     return found
 
 
+def compared(numbers: dict[int, Run]) -> dict[int, int]:
+    """What comparing the numbers of a text says of each one, as one integer below `COMPARISONS`, by place.
+
+    Known are its rank (alone, all equal, least, between, greatest), whether it is a multiple of another one, and
+    whether another one is a multiple of it, ones left aside. Broken and long numbers, and all of many, have none.
+    """
+    digits = {place: run.digits for place, run in numbers.items()}
+    known = {place: Fraction(one) for place, one in digits.items() if one is not None and len(one) <= DIGITS}
+    if not 0 < len(known) <= COMPARED:
+        return {}
+    least, greatest = min(known.values()), max(known.values())
+    found = {}
+    for place, value in known.items():
+        others = [other for at, other in known.items() if at != place]
+        rank = 0 if not others else 1 if least == greatest else 2 + (value > least) + (value == greatest)
+        multiple = any(_is_multiple(value, other) for other in others)
+        found[place] = 1 + (rank * 2 + multiple) * 2 + any(_is_multiple(other, value) for other in others)
+    return found
+
+
+def _is_multiple(one: Fraction, other: Fraction) -> bool:
+    """Whether one number is another one, not 0 or 1, times a whole number, not 0."""
+    return other not in (0, 1) and one != 0 and (one / other).denominator == 1
+
+
 def _shape(gap: str) -> str:
     """The signs before a number, without names, signs that fill up a line, and those of negative numbers and money."""
     return _AGAIN.sub(r"\1", _WORDS.sub("a", gap)).strip(" -−$€£")
@@ -278,6 +306,7 @@ class PlaceTensors(NamedTuple):
     values: Tensor  # [n, W] int64, the row of `numbers` that a number has; the last one if there is none
     kinds: Tensor  # [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand
     facts: Tensor  # [n, W] int64, what the layout says of the numbers, as in `Places`
+    compared: Tensor  # [n, W] int64, what comparing the numbers says of them, as `compared` does
     columns: Tensor  # [n, W] int64, of the numbers, from 1; 0 of other places
     # [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD
     numbers: Tensor
@@ -305,23 +334,22 @@ def place_tensors(
             [_fields(texts, step, longest, known, len(known), with_columns) for step in chosen], device=device
         )
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        positions, sentence, values, kinds, facts, columns = fields.unbind(-1)
-        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, facts, columns, numbers))
+        made.append(PlaceTensors(group, row, *fields.unbind(-1), numbers))
     return made
 
 
 def _fields(
     texts: StepTexts, step: int, width: int, known: dict[str, int], none: int, with_columns: bool
 ) -> list[tuple[int, ...]]:
-    """Position, sentence, value, kind, facts and column of `width` places, of which unused ones are in front; `none`
-    is no value."""
+    """The fields of `PlaceTensors` for `width` places, of which unused ones are in front; `none` is no value."""
     places, known = texts.places[step], known if texts.operands_of(step) else {}
     columns = places.columns if with_columns else {}
-    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0)] * (width - len(places.at))
+    sizes = compared(places.numbers)
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0, 0)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         value = none if run is None or run.digits is None else known.get(run.digits, none)
         fact, column = columns.get(place, (0, -1))
-        lines.append((at, sentence, value, kind, fact, column + 1))
+        lines.append((at, sentence, value, kind, fact, sizes.get(place, 0), column + 1))
     return lines

@@ -20,7 +20,7 @@ from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from .attention import Block, LayerMix, float_logits, one_batch, rms
-from .places import FACTS, PlaceTensors, StepTexts, place_tensors
+from .places import COMPARISONS, FACTS, PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 
@@ -65,6 +65,8 @@ class TokenInputMapping(nn.Module):
         self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in self._takes else None
         self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
         self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
+        # Which number is the greatest, or a multiple of another one, tells what is asked where the words do not.
+        self.comparisons = nn.Parameter(torch.zeros(COMPARISONS, dim)) if config.compares_numbers else None
         # The numbers of a column are marked alike, whatever its words and separators are.
         self.set_columns = nn.Embedding(FACTS, dim) if 0 in self._takes else None
         self.set_means = nn.Parameter(torch.zeros(dim)) if 0 in self._takes else None
@@ -137,7 +139,8 @@ class TokenInputMapping(nn.Module):
         there = places.positions >= 0
         x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
         x = x.to(self.compression.weight.dtype)
-        x = torch.where((places.kinds == 1)[..., None], self.number.to(x.dtype), x)  # Eq. 2
+        number = self.number if self.comparisons is None else self.number + self.comparisons[places.compared]
+        x = torch.where((places.kinds == 1)[..., None], number.to(x.dtype), x)  # Eq. 2
         if self.set_columns is not None:
             x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.facts).to(x.dtype), x)
         x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2

@@ -25,7 +25,8 @@ from .precision import in_bf16
 
 MOMENTUM = 0.95  # of Muon
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
-NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
+_EMBEDDINGS = ("distance", "offset", "digit", "sign", "slots", "place", "comparisons")
+NOT_MATRICES = (*_EMBEDDINGS, "digit_head", "sign_head", "operator_head")
 
 
 class MuonAdamW(torch.optim.AdamW):

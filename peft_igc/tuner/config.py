@@ -102,6 +102,10 @@ class IGCConfig(PeftConfig):
         reading_layers (`int`, *optional*):
             Number of bidirectional encoder layers over the text up to the anchor, at least 0; 1 (tokens: 2) if
             `None`. Without one (0), the hidden interface read about a fifth of the calculations.
+        compares_numbers (`bool`, *optional*, defaults to `False`):
+            Whether the reader is told the ranks of a text's numbers, and which are multiples or divisors of another
+            one: this tells a quotient from a product where words do not. [`IGCConfig.from_tokenizer`] sets it; the
+            hidden interface, which does not know the numbers, refuses it.
         reading_ffn (`int`, *optional*):
             Hidden width of the input mapping's feed-forward layers, at least 1; 2,048 (tokens: 512) if `None`.
         confidence (`float` or `dict`, *optional*, defaults to `0.0`):
@@ -187,6 +191,7 @@ class IGCConfig(PeftConfig):
     num_digits: int | None = None
     reading_dim: int = 512
     reading_layers: int | None = None
+    compares_numbers: bool = False
     reading_ffn: int | None = None
     confidence: float | dict[str, float] = 0.0
     temperature: float = 1.0
@@ -345,6 +350,7 @@ class IGCConfig(PeftConfig):
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
+                overrides = {"compares_numbers": True} | overrides
                 overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
         return cls(layer=layer, anchors=anchors, **overrides)
 

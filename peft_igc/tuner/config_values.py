@@ -145,8 +145,9 @@ def _set_sizes(config: Any) -> None:
             setattr(config, name, sizes.get(name))
         elif name in unused:
             raise ValueError(f"`{name}={value!r}` has no meaning for `interface={config.interface!r}`. Leave it out.")
-    if config.interface == "hidden" and not config.write_again:
-        raise ValueError("`write_again=False` has no meaning for `interface='hidden'`. Leave it out.")
+    for name, unusual in (("write_again", False), ("compares_numbers", True)):
+        if config.interface == "hidden" and getattr(config, name) is unusual:
+            raise ValueError(f"`{name}={unusual}` has no meaning for `interface='hidden'`. Leave it out.")
     if config.result_digits is None:
         config.result_digits = config.num_digits
     for name, least in MINIMA.items():

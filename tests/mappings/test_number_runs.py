@@ -9,7 +9,7 @@ import pytest
 from small_vocabularies import VOCABULARIES
 
 import peft_igc
-from peft_igc.mappings.places import Run, number_runs, places_of
+from peft_igc.mappings.places import COMPARED, DIGITS, Run, compared, number_runs, places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import PADDING, UNSEEN
 
@@ -57,3 +57,29 @@ def test_the_end_of_a_line_joins_no_numbers():
     table = TokenizerProfile.from_tokenizer(tokenizer).table
     ids = tokenizer("3!\n5 boxes")["input_ids"]
     assert [run.digits for run in places_of(table, ids, 0, len(ids) - 1, len(ids)).numbers.values()] == [None, "5"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted"),
+    [
+        (["5"], ["alone"]),
+        (["890", "2670"], ["least, a divisor", "greatest, a multiple"]),
+        (["6", "1", "4"], ["greatest", "least", "between"]),
+        (["0", "5"], ["least", "greatest"]),
+        (["7", "7"], ["equal, a multiple, a divisor"] * 2),
+        (["2.5", "0.5", None], ["greatest, a multiple", "least, a divisor", "unknown"]),
+        (["3", "6", "1" + "0" * DIGITS], ["least, a divisor", "greatest, a multiple", "unknown"]),
+        (["8"] * COMPARED, ["equal, a multiple, a divisor"] * COMPARED),
+        (["8"] * (COMPARED + 1), ["unknown"] * (COMPARED + 1)),
+    ],
+)
+def test_numbers_of_a_text_are_compared(numbers, wanted):
+    found = compared({place: Run(place, place, digits) for place, digits in enumerate(numbers)})
+    assert [_described(found.get(place, 0)) for place in range(len(numbers))] == wanted
+
+
+def _described(fact):
+    """What an integer of `compared` says, in words."""
+    rank, signs = divmod(fact - 1, 4)
+    named = ["alone", "equal", "least", "between", "greatest"][rank]
+    return "unknown" if fact == 0 else ", ".join([named, *["a multiple"] * (signs > 1), *["a divisor"] * (signs % 2)])

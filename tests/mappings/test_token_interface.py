@@ -21,6 +21,7 @@ from tiny_models import small_config, tiny_model
 from tiny_training import NESTED
 from tiny_vocabulary import TABLE, encode
 
+from peft_igc.mappings.places import StepTexts, place_tensors
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.text.spelling import Progress, Spelled, Style
@@ -181,3 +182,22 @@ def test_embeddings_narrower_than_the_hidden_states_are_written_too():
     batch = batch_of("(12 + 5) =", "? 7 and 1 =")
     cached, uncached = (generated(model, **batch, use_cache=use).stacked for use in (True, False))
     close(cached, uncached)
+
+
+def test_the_reading_knows_which_number_is_greater_or_a_multiple_and_nothing_else_of_them():
+    reader = reader_of(pointing(compares_numbers=True))
+    torch.nn.init.normal_(reader.comparisons)
+
+    def operator(text, reads=reader):
+        ids = [int(one) for one in encode(text)]
+        texts = StepTexts.of_lists(TABLE, [ids], [len(ids) - 1], [0])
+        (places,) = place_tensors(texts, 13, steps=[0], one_group=True, with_columns=False, device="cpu")
+        with torch.no_grad():
+            return reads._point(torch.ones(1, len(ids), reads.number.shape[0]), places).operator
+
+    assert torch.equal(operator("7 and 3"), operator("9 and 5"))
+    for other in ("3 and 7", "6 and 3", "3 and 3"):
+        assert not torch.equal(operator("7 and 3"), operator(other)), other
+    plain = reader_of(pointing())
+    assert plain.comparisons is None
+    assert torch.equal(operator("7 and 3", plain), operator("3 and 6", plain))

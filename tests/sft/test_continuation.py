@@ -69,6 +69,7 @@ def test_other_anchors_for_saved_weights(base, saved, tmp_path):
 
 REFUSED = {
     "layer": ("igc", ["--igc_layer", "2", "--igc_reading_dim", "64"], r"`igc_layer` \(saved: 1\), `igc_reading_dim`"),
+    "fewer": ("igc", ["--igc_compares_numbers", "false"], r"`igc_compares_numbers` \(saved: True\)"),
     "interface": ("igc", ["--igc_interface", "hidden"], r"`igc_interface` \(saved: 'tokens'\)"),
     "LoRA": ("igc+lora", [*KINDS["igc+lora"], "--lora_r", "3"], r"`lora_r` \(saved: 16\)"),
     "modules": (
@@ -88,10 +89,11 @@ def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name
         go_on(base, saved, tmp_path / "out", kind, *more)
 
 
-def test_operations_can_be_added_to_a_saved_calculator():
+def test_operations_and_comparisons_can_be_added_to_a_saved_calculator():
     model, _ = tiny_base()
     config = read_config(find_adapter("tiny"))
     before, config.operations = list(config.operations), ["sum", *config.operations, "percent"]
+    config.compares_numbers = True
     model = _with_saved(model, config, "tiny")
     saved, new = load_peft_weights(str(find_adapter("tiny")), device="cpu"), get_peft_model_state_dict(model)
     heads = {name for name in saved if saved[name].shape != new[name].shape}
@@ -99,6 +101,6 @@ def test_operations_can_be_added_to_a_saved_calculator():
     for name in heads:
         assert torch.equal(new[name][[1, 2, 3, 4, 6]], saved[name])
     assert all(torch.equal(new[name], saved[name]) for name in saved.keys() - heads)
-    assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias"}
+    assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias", "comparisons"}
     assert any(parameter.requires_grad for parameter in model.parameters())
     assert before == ["+", "-", "*", "/"]

@@ -130,7 +130,7 @@ def draw(
     """
     chosen = rng.choice(texts)
     most = longest if rng.random() < _LONG else max_digits
-    numbers, template = _numbers(chosen.constraints, most, rng), chosen.text
+    numbers, template = _numbers(chosen.constraints, most, mixture.multiples, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0
     if decoration < _NEGATIVE:
         numbers = _signed(numbers, chosen.constraints, rng)
@@ -145,8 +145,13 @@ def draw(
     return text, chosen.operator, operands
 
 
-def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -> dict[str, int]:
-    """Positive numbers for all slots that satisfy the constraints; lengths of two are equal in half of the cases."""
+def _numbers(constraints: frozenset[str], max_digits: int, multiples: float, rng: random.Random) -> dict[str, int]:
+    """Positive numbers for all slots that satisfy the constraints; lengths of two are equal in half of the cases.
+
+    In a fraction `multiples` of those without such a constraint, one of two is a multiple of the other one.
+    """
+    asked = not constraints.isdisjoint({"b|a", "a|b"})
+    either = not asked and "year" not in constraints and multiples > 0 and rng.random() < multiples
     while True:
         if constraints & {"small", "year"}:
             drawn = [rng.randint(*((1900, 2099) if "year" in constraints else (1, 100))) for _ in range(4)]
@@ -155,10 +160,10 @@ def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -
             lengths = [length] * 4 if rng.random() < 0.5 else [rng.randint(1, max_digits) for _ in range(4)]
             drawn = [of_length(digits, rng) for digits in lengths]
         b, a = sorted(drawn[:2]) if constraints & {"a>b", "b>a"} else (drawn[1], drawn[0])
-        if constraints & {"b|a", "a|b"}:  # a becomes a multiple of b, which has any length up to that of a
+        if asked or either:  # a becomes a multiple of b, which has any length up to that of a
             b = min(of_length(rng.randint(1, len(str(a))), rng), a)
             a -= a % b
-        if constraints & {"b>a", "a|b"}:
+        if constraints & {"b>a", "a|b"} or (either and "a>b" not in constraints and rng.randrange(2)):
             a, b = b, a
         if ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4) and (
             a != b or not constraints & {"a>b", "b>a"}
