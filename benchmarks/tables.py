@@ -264,9 +264,9 @@ def vllm_answers() -> str:
     silent, minutes = found["silent"], sum(life["seconds"] for life in soak["lives"]) / 60
     grown = "/".join(f"{life['growth'] / 2**20:+.0f}" for life in soak["lives"]) + " MiB"
     return (
-        f"The same: {_same(_runs(found))}, of SmolLM2 {_same(_runs(smollm2))}; served for {minutes:.0f} minutes, {_same([soak['answers']])}, "
-        f"{soak['requests']['aborted']:,} aborted, {grown}; bit for bit, {silent['equal']:,} of "
-        f"{silent['tokens']:,} silent places."
+        f"The same: {_same(_runs(found))}, of SmolLM2 {_same(_runs(smollm2))}; served for {minutes:.0f} minutes, "
+        f"{_same([soak['answers']])}, {soak['requests']['aborted']:,} aborted, {grown}; bit for bit, "
+        f"{silent['equal']:,} of {silent['tokens']:,} silent places."
     )
 
 
