@@ -42,8 +42,8 @@ class Mixture:
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
         casual: Fraction of the texts that are typed in a hurry, but for the form of BIG-bench.
         by_hand: Texts with slots by many hands, calculations and others, as in `Wording.by_hand`.
-        multiples: Fraction of these texts in which a number is a multiple of another one though nothing asks for it,
-            so that this does not tell a division from the other operations (`IGCConfig.compares_numbers`).
+        multiples: Fraction of the pairs in which a number is made a multiple of the other one though nothing asks for
+            it, so that this does not tell a division from the other operations (`IGCConfig.compares_numbers`).
     """
 
     none: float = 0.10

@@ -70,10 +70,13 @@ class Operands:
         return operator, a, b
 
     def _pair(self, rng: random.Random) -> tuple[int, int]:
-        """Operands of equal length in half of the cases, of independent lengths in the others."""
+        """Operands of equal length in half of the cases, of independent lengths in the others; see `multiples`."""
         digits = rng.randint(1, self.max_digits)
         other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
-        return _number(digits, rng), _number(other, rng)
+        a, b = _number(digits, rng), _number(other, rng)
+        if (multiples := self.mixture.multiples) and a and b and rng.random() < multiples:
+            return (a - a % b, b) if a > b else (a, b - b % a)
+        return a, b
 
     def _exact_division(self, rng: random.Random) -> tuple[int, int]:
         """An exact division from one of two distributions; with integer quotients, one in five has a remainder."""

@@ -89,6 +89,9 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     rows = ArithmeticRows(mixture=ORDINARY).take(3000)
     assert set(by_result(rows)) == {"ok"}
     assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
+    rows = ArithmeticRows(mixture=Mixture(none=0, overflow=0, undefined=0, inexact=0, multiples=1.0)).take(1000)
+    pairs = [sorted(map(int, row["igc_operands"])) for row in rows if row["igc_operator"] != "/"]
+    assert not [(a, b) for a, b in pairs if a and b % a]
 
 
 def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():

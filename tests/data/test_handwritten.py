@@ -55,10 +55,9 @@ def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints():
 def test_a_share_of_the_texts_has_multiples_that_nothing_asks_for():
     texts = [one for one in read_texts(FILE) if one.text in ("whats {a} plus {b}", "take {a} from {b}")]
     for multiples, bounds in ((0.0, (0, 40)), (1.0, (400, 400))):
-        rng, found = random.Random(1), []
-        for _ in range(400):
-            a, b = (abs(int(one)) for one in draw(texts, rng, Mixture(multiples=multiples), 8, 8)[2])
-            found.append((a % b == 0, b % a == 0))
+        rng, mixture = random.Random(1), Mixture(multiples=multiples)
+        pairs = [map(int, draw(texts, rng, mixture, 8, 8)[2]) for _ in range(400)]
+        found = [(a % b == 0, b % a == 0) for a, b in pairs]
         assert bounds[0] <= sum(map(any, found)) <= bounds[1]
     assert min(map(sum, zip(*found, strict=True))) > 50  # in both directions
 

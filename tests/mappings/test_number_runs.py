@@ -4,12 +4,14 @@ What breaks a number as text is in `tests/text/golden.jsonl`; here it is found i
 """
 
 import time
+from pathlib import Path
 
 import pytest
 from small_vocabularies import VOCABULARIES
 
 import peft_igc
-from peft_igc.mappings.places import COMPARED, DIGITS, Run, compared, number_runs, places_of
+from peft_igc.data.files import read_rows
+from peft_igc.mappings.places import Run, compared, number_runs, places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import PADDING, UNSEEN
 
@@ -59,23 +61,10 @@ def test_the_end_of_a_line_joins_no_numbers():
     assert [run.digits for run in places_of(table, ids, 0, len(ids) - 1, len(ids)).numbers.values()] == [None, "5"]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "wanted"),
-    [
-        (["5"], ["alone"]),
-        (["890", "2670"], ["least, a divisor", "greatest, a multiple"]),
-        (["6", "1", "4"], ["greatest", "least", "between"]),
-        (["0", "5"], ["least", "greatest"]),
-        (["7", "7"], ["equal, a multiple, a divisor"] * 2),
-        (["2.5", "0.5", None], ["greatest, a multiple", "least, a divisor", "unknown"]),
-        (["3", "6", "1" + "0" * DIGITS], ["least, a divisor", "greatest, a multiple", "unknown"]),
-        (["8"] * COMPARED, ["equal, a multiple, a divisor"] * COMPARED),
-        (["8"] * (COMPARED + 1), ["unknown"] * (COMPARED + 1)),
-    ],
-)
-def test_numbers_of_a_text_are_compared(numbers, wanted):
-    found = compared({place: Run(place, place, digits) for place, digits in enumerate(numbers)})
-    assert [_described(found.get(place, 0)) for place in range(len(numbers))] == wanted
+@pytest.mark.parametrize("line", read_rows(Path(__file__).with_name("compared.jsonl")))
+def test_numbers_of_a_text_are_compared(line):
+    found = compared({place: Run(place, place, digits) for place, digits in enumerate(line["numbers"])})
+    assert [_described(found.get(place, 0)) for place in range(len(line["numbers"]))] == line["wanted"]
 
 
 def _described(fact):
