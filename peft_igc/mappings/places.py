@@ -34,7 +34,7 @@ from .attention import batches
 MOST = 512  # places that a step reads; earlier ones are left out
 FAR = 3  # numbers of one line on each side of another one that are counted
 FACTS = (FAR + 1) ** 2 * 6  # what `_columns` says of a number is an integer below it
-COMPARED, DIGITS = 16, 64  # numbers of a text that are compared with each other, and digits of each, at most
+COMPARED, COMPARED_DIGITS = 16, 64  # numbers of a text that are compared, and digits of each, at most
 COMPARISONS = 5 * 2 * 2 + 1  # what `compared` says of a number is an integer below it
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
@@ -178,7 +178,7 @@ def compared(numbers: dict[int, Run]) -> dict[int, int]:
     whether another one is a multiple of it, ones left aside. Broken and long numbers, and all of many, have none.
     """
     digits = {place: run.digits for place, run in numbers.items()}
-    known = {place: Fraction(one) for place, one in digits.items() if one is not None and len(one) <= DIGITS}
+    known = {place: Fraction(one) for place, one in digits.items() if one is not None and len(one) <= COMPARED_DIGITS}
     if not 0 < len(known) <= COMPARED:
         return {}
     least, greatest = min(known.values()), max(known.values())
