@@ -334,7 +334,7 @@ def place_tensors(
             [_fields(texts, step, longest, known, len(known), with_columns) for step in chosen], device=device
         )
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        made.append(PlaceTensors(group, row, *fields.unbind(-1), numbers))
+        made.append(PlaceTensors._make((group, row, *fields.unbind(-1), numbers)))
     return made
 
 
