@@ -300,8 +300,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=Path("build/functions.jsonl"), metavar="FILE")
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
+    parser.add_argument("--count", type=int, metavar="N", help="of rows, after shuffling (default: all)")
     arguments = parser.parse_args()
-    write_rows(arguments.rows, training_rows(arguments.texts))
+    write_rows(arguments.rows, training_rows(arguments.texts)[: arguments.count])
 
 
 if __name__ == "__main__":

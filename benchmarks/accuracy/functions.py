@@ -35,7 +35,7 @@ from peft_igc.data.functions import function_rows, row_of
 from peft_igc.data.mixture import TOKENS_MIXTURE
 from peft_igc.data.wording.wording import TRAINING
 from peft_igc.inference.evaluation import evaluate
-from peft_igc.inference.loading import load_adapter, tiny_base
+from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.text.values import Limits, written
 from recipes.many_operands import TEXTS, answer_rows, author_rows, list_rows, satisfying, settings
@@ -132,10 +132,10 @@ def counts(rows: Sequence[Row], results: Sequence[str | None]) -> dict[str, Any]
     return {"texts": len(rows), "asked": asked, **shares, **found, "groups": dict(sorted(groups.items()))}
 
 
-def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
+def measure(base: str, adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
     """The counts of all sets at the thresholds that were fitted."""
-    base, tokenizer = tiny_base()
-    model = load_adapter(base, adapter).eval()
+    model, tokenizer = load_base(base)
+    model = load_adapter(model, adapter).eval()
     config = model.peft_config["default"]
     items = fitted_on(config.operations, count)
     fitted = calibrate(model, tokenizer, items, most_wrong=MOST_WRONG, batch_size=16)
@@ -157,12 +157,13 @@ def main() -> None:
     """Measures an adapter."""
     parser = command(__doc__)
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
+    parser.add_argument("--base", default="tiny", metavar="DIR", help="(default: %(default)s)")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--lookup", type=Path, metavar="FILE", help="also record the results of `recipes/lookup.py`")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
-    results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
+    results = facts() | measure(arguments.base, arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
     if arguments.lookup is not None:
         results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
     write(arguments.output, results)

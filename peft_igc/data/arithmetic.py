@@ -147,8 +147,9 @@ class ArithmeticRows:
 
     def __iter__(self) -> Iterator[Row]:
         rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
+        by_hand = handwritten.in_turn(self.wording.texts, rng)
         while repeats < _REPEATS:
-            row = self._row(rng)
+            row = self._row(rng, by_hand)
             prompt = row["prompt"]
             texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
             is_left_out = self.avoid != "" and any(self.avoid in text for text in texts)
@@ -168,7 +169,7 @@ class ArithmeticRows:
         """The first `n` rows of the stream."""
         return list(itertools.islice(self, n))
 
-    def _row(self, rng: random.Random) -> Row:
+    def _row(self, rng: random.Random, by_hand: Iterator[handwritten.Handwritten]) -> Row:
         """One row of a kind drawn from the mixture."""
         draw = rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
@@ -176,7 +177,7 @@ class ArithmeticRows:
         if kind == "expression":
             prompt, completion, columns = self._expression(rng)
         elif kind == "by hand":
-            prompt, completion, columns = self._by_hand(rng)
+            prompt, completion, columns = self._by_hand(by_hand, rng)
         elif kind in ("none", "unsupported", "look-alike"):
             prompt, completion, columns = self._silent(kind, rng)
         else:
@@ -229,12 +230,12 @@ class ArithmeticRows:
             return prompt, None, read.columns
         return prompt, completion, columns_of(NO_ARITHMETIC, (), self.limits)
 
-    def _by_hand(self, rng: random.Random) -> _Made:
-        """A row with a text from a file."""
+    def _by_hand(self, texts: Iterator[handwritten.Handwritten], rng: random.Random) -> _Made:
+        """A row with the next text from a file."""
         longest = min(_LONGEST, self.limits.digits)
         while True:
             text, operator, operands = handwritten.draw(
-                self.wording.texts, rng, self.mixture, self.operands.max_digits, longest
+                next(texts), rng, self.mixture, self.operands.max_digits, longest
             )
             if operands is None:
                 return self._unasked(self._around(text, rng), UNABLE, reads=True)

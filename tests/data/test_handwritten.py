@@ -12,8 +12,9 @@ from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.files import read_rows
 from peft_igc.data.wording import wording as wordings
-from peft_igc.data.wording.handwritten import HELD_OUT, draw, read_texts, texts_by
+from peft_igc.data.wording.handwritten import HELD_OUT, Handwritten, draw, read_texts, texts_by
 from peft_igc.data.wording.wording import TRAINING
+from peft_igc.text.literals import integers
 from peft_igc.text.values import Limits
 
 
@@ -32,7 +33,7 @@ def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints():
     for line, one in zip(read_rows(FILE), read_texts(FILE), strict=True):
         text, operator, order, constraints = line.values()
         for _ in range(400):
-            shown, found, operands = draw([one], rng, Mixture(separators=0.2, spelled_signs=0.5), 8, 12)
+            shown, found, operands = draw(one, rng, Mixture(separators=0.2, spelled_signs=0.5), 8, 12)
             assert found == operator
             assert not re.search(r"\{[abcd]\}", shown)
             if operator == "none":
@@ -56,10 +57,25 @@ def test_a_share_of_the_texts_has_multiples_that_nothing_asks_for():
     texts = [one for one in read_texts(FILE) if one.text in ("whats {a} plus {b}", "take {a} from {b}")]
     for multiples, bounds in ((0.0, (0, 40)), (1.0, (400, 400))):
         rng, mixture = random.Random(1), Mixture(multiples=multiples)
-        pairs = [map(int, draw(texts, rng, mixture, 8, 8)[2]) for _ in range(400)]
+        pairs = [map(int, draw(texts[i % 2], rng, mixture, 8, 8)[2]) for i in range(400)]
         found = [(a % b == 0, b % a == 0) for a, b in pairs]
         assert bounds[0] <= sum(map(any, found)) <= bounds[1]
     assert min(map(sum, zip(*found, strict=True))) > 50  # in both directions
+
+
+def test_nothing_touches_the_operands_of_the_trained_texts():
+    for one in texts_by("trained"):
+        shown = re.sub(r"\{([abcd])\}", lambda slot: {"a": "8896", "b": "278"}.get(slot[1], "31"), one.text)
+        assert one.operator == "none" or {"8896", "278"} <= {n.digits for n in integers(shown, decimals=True)}, shown
+
+
+def test_each_text_has_a_row_before_one_has_a_second_row():
+    texts = tuple(Handwritten(f"{word} {{a}}", "none", "ab", frozenset(), False) for word in "qwertyuiop")
+    mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, by_hand=1.0, contexts=0, casual=0)
+    rows = ArithmeticRows(0, mixture=mixture, wording=replace(TRAINING, by_hand=texts)).take(20)
+    words = [row["prompt"][-1]["content"][0] for row in rows]
+    assert set(words[:10]) == set(words[10:]) == set("qwertyuiop")
+    assert words[:10] != words[10:]
 
 
 def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test():

@@ -11,7 +11,7 @@ Try it: `pytest tests/data/test_handwritten.py`.
 import functools
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +34,10 @@ _OPERATORS = (*"+-*/", NO_ARITHMETIC)
 _CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
 _APART = ({"a>b", "b>a"}, {"a>b", "a|b"}, {"b>a", "b|a"}, {"small", "year"})  # no numbers meet both
 _SLOT = re.compile(r"\{([abcd])\}")
-# Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `{a}!`) are not read: they get a space.
-_TOUCHING = re.compile(r"(?<=[^\W_]|[&,.:∙´`])(?=\{[ab]\})|(?<=\{[ab]\})(?=[^\W_]|[&:∙!'´`]|-[^\W\d_])")
+# Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `🍎{a}`) are not read: they get a space.
+_TOUCHING = re.compile(
+    r"(?<=[^\W_]|[&,.:∙´`\U00010000-\U0010ffff])(?=\{[ab]\})|(?<=\{[ab]\})(?=[^\W_]|[&:∙!'´`]|-[^\W\d_])"
+)
 # A number that counts nothing: only such a one may be negative, or an amount of money, or have a unit.
 _BARE = (
     r"(?<![\w$€£#.,:=/\"'-])\{%s\}(?=[.?!]*$|[.?!,;:]+\s|\s*[-+*/×÷=)]|\s+(?:and|plus|minus|times|by|from|to|over)\b)"
@@ -120,15 +122,20 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     return Handwritten(text, str(operator), str(order), frozenset(constraints), bare, function)
 
 
+def in_turn(texts: Sequence[Handwritten], rng: random.Random) -> Iterator[Handwritten]:
+    """The texts without end, in random order: each occurs once before one is repeated."""
+    while texts:
+        yield from rng.sample(texts, len(texts))
+
+
 def draw(
-    texts: Sequence[Handwritten], rng: random.Random, mixture: Mixture, max_digits: int, longest: int
+    chosen: Handwritten, rng: random.Random, mixture: Mixture, max_digits: int, longest: int
 ) -> tuple[str, str, tuple[str, str] | None]:
-    """One of the texts, filled, with its operator and its canonical operands in the calculator's order.
+    """The text with its numbers, its operator and its canonical operands in the calculator's order.
 
     Where a text does not want small numbers, they have up to `max_digits` digits in nine texts of ten, and up to
     `longest` in the tenth. The mixture's `separators` and `spelled_signs` decide how they are written.
     """
-    chosen = rng.choice(texts)
     most = longest if rng.random() < _LONG else max_digits
     numbers, template = _numbers(chosen.constraints, most, mixture.multiples, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0
