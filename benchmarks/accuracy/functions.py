@@ -163,7 +163,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
-    results = facts() | measure(arguments.base, arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
+    results = facts() | measure(
+        arguments.base, arguments.adapter, arguments.texts, arguments.count, arguments.per_group
+    )
     if arguments.lookup is not None:
         results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
     write(arguments.output, results)

@@ -20,6 +20,7 @@ from ..text.pieces import CONTROL
 from ..text.values import Limits
 from .bigbench import parse_question
 from .columns import EXPRESSION_COLUMN, columns_of, has_number
+from .dataset import in_turn
 from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
 from .mixture import Mixture
 from .operands import Operands
@@ -147,7 +148,7 @@ class ArithmeticRows:
 
     def __iter__(self) -> Iterator[Row]:
         rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
-        by_hand = handwritten.in_turn(self.wording.texts, rng)
+        by_hand = in_turn(self.wording.texts if self.mixture.by_hand else (), rng)
         while repeats < _REPEATS:
             row = self._row(rng, by_hand)
             prompt = row["prompt"]

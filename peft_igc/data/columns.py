@@ -70,9 +70,8 @@ def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[s
 
 
 def has_number(result: Any) -> bool:
-    """Whether a result, or at least one in a list of results, is a number."""
-    results = result if isinstance(result, (list, tuple)) else [result]
-    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
+    """Whether a result is a number."""
+    return isinstance(result, str) and result.lstrip("-").replace(".", "").isdigit()
 
 
 def check_columns(row: Mapping[str, Any], limits: Limits, where: str = "row") -> list[StepLabel]:

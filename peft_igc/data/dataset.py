@@ -63,7 +63,11 @@ def _agree(rows: list[Mapping[str, Any]], columns: Iterable[str], formats: str) 
 
 def shuffled(rows: Sequence[Any], seed: int) -> Iterator[Any]:
     """The rows without end; each epoch has another order."""
-    rng = random.Random(f"Shuffled/{seed}")
+    return in_turn(rows, random.Random(f"Shuffled/{seed}"))
+
+
+def in_turn(rows: Sequence[Any], rng: random.Random) -> Iterator[Any]:
+    """The rows without end, in random order: each occurs once before one is repeated."""
     while rows:
         yield from rng.sample(rows, len(rows))
 

@@ -17,6 +17,7 @@ from typing import Any
 from ..text.values import Limits, written
 from .arithmetic import ArithmeticRows, conversation
 from .columns import has_number
+from .dataset import in_turn
 from .exact_values import label_expression
 
 
@@ -59,19 +60,13 @@ def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
 
 def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
     """Results without end."""
-    after = _in_turn(rng)
-    for index, group in enumerate(_in_turn(rng)):
+    after = in_turn(range(_GROUPS), rng)
+    for index, group in enumerate(in_turn(range(_GROUPS), rng)):
         more = rng.randint(0, 9) if group >= 100 else 0
         places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if decimals and index % 4 else 0
         fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[:places]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
         yield sign * Fraction(f"{group * 10**more + rng.randrange(10**more)}.{fraction}")
-
-
-def _in_turn(rng: random.Random) -> Iterator[int]:
-    """All groups in random order, then in another one, without end."""
-    while True:
-        yield from rng.sample(range(_GROUPS), _GROUPS)
 
 
 def _row(rng: random.Random, result: Fraction) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..text.vocabulary import UNSEEN
 from ..tuner.adapter import Adapter
 from ..tuner.writing import embed
-from .texts import Gather, Known, Text
+from .texts import Known, Text
 from .texts import check as check  # called by `tuner.hooks.generation`, which imports this module by name
 
 
@@ -161,7 +161,7 @@ class Packed(NamedTuple):
             whole = [torch.cat(held[index].features) for index in rows.tolist()]
             return pad_sequence(whole, batch_first=True)[row[:, None], positions]
 
-        told, _ = known.told(texts, tokens, Gather(h.device, gather))
+        told, _ = known.told(texts, tokens, gather)
         written: list[tuple[int, int, int]] = []
         for index, one in enumerate(self.requests):
             setattr(one.state, _KEY, held[index]._replace(text=texts[index]))

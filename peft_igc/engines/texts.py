@@ -25,11 +25,8 @@ from ..tuner.steps import decisions_of
 from ..tuner.writing import progress_of
 
 
-class Gather(NamedTuple):
-    """The compressed tokens of the requests of a pass."""
-
-    device: Any
-    at: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # [n, W, d] of requests [n, 1] at positions [n, W]
+# Compressed tokens [n, W, d] of the requests [n, 1] of a pass at positions [n, W].
+Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Kept:
@@ -39,11 +36,11 @@ class Kept:
     """
 
     def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
-        self.device, self._gather, self._requests, self._firsts = gather.device, gather, requests, firsts
+        self.device, self._gather, self._requests, self._firsts = requests.device, gather, requests, firsts
 
     def __getitem__(self, index: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         rows, places = index
-        return self._gather.at(self._requests[rows], places + self._firsts[rows])
+        return self._gather(self._requests[rows], places + self._firsts[rows])
 
 
 def check(config: IGCConfig) -> None:
@@ -154,7 +151,8 @@ class Known:
         step_texts = StepTexts.of_lists(reader.tokens, rows, last, since)
         kept: Any = None
         if self.reads:
-            kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(gather.device))
+            device = reader.compression.weight.device
+            kept = Kept(gather, *torch.tensor([[one for one, _ in asked], firsts]).to(device))
         decisions: Any = decisions_of(self.adapter, kept, step_texts)
         for (one, step), decision in zip(asked, decisions, strict=True):
             progress = progress_of(self.style, step.anchor, decision.result)

@@ -53,7 +53,7 @@ class Said(NamedTuple):
     # `begin`, `start`: the token before which they begin, and how many characters of it come before them
     begin: int
     start: int
-    ends: list[int]  # characters up to the end of each token from `begin` on, as in `text.Spelled`
+    ends: list[int]  # characters up to the end of each token from `begin` on, as in `vocabulary.Spelled`
     # `first`, `last`: of the expression
     first: int = -1
     last: int = -1

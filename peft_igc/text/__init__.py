@@ -12,37 +12,23 @@
 Start with `reading`. Try it: `pytest tests/text`
 """
 
-from .claims import Claim, Verdict, check
-from .literals import Number, numbers
-from .operations import FUNCTIONS, OPERATORS, Function, Operator
-from .pieces import CONTROL, UNKNOWN, Words, words
+from .claims import Verdict, check
+from .pieces import CONTROL, UNKNOWN
 from .reading import read
 from .refusals import Reason
-from .values import Item, Limits, Reduction, Refusal, Value
-from .vocabulary import Spelled, Vocabulary
+from .values import Limits, Refusal, Value
+from .vocabulary import Vocabulary
 
 
 __all__ = [
     "CONTROL",
-    "FUNCTIONS",
-    "OPERATORS",
     "UNKNOWN",
-    "Claim",
-    "Function",
-    "Item",
     "Limits",
-    "Number",
-    "Operator",
     "Reason",
-    "Reduction",
     "Refusal",
-    "Spelled",
     "Value",
     "Verdict",
     "Vocabulary",
-    "Words",
     "check",
-    "numbers",
     "read",
-    "words",
 ]

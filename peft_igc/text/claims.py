@@ -2,7 +2,8 @@
 
 In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
 (also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
-is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
+is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`; but an
+operation that begins in words (`multiply 5 by the sum 3 + 4 = 35`) is none of the expression, which is then untrue.
 Files are read in `data.files`.
 Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
 """
@@ -40,10 +41,7 @@ _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
-_CHANGING = frozenset({"operator", "minus", "link", "modifier", "function"})  # words that say what a value is
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
-_REASONS = frozenset({"because", "so", "since", "then", "thus", "hence", "therefore"})  # nothing is joined over these
-_COUNTS = frozenset({"number", "%", "number_word", "strange"})
 _PLAIN_PARTS = _BLANK | {"letter"}
 _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
@@ -131,7 +129,7 @@ def check(text: str) -> list[Claim]:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
             doubtful = _FRACTION.search(text, first, last) is not None
-            doubtful = doubtful or _begins_before(pieces, first, found.value, number.value)
+            doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
@@ -344,33 +342,17 @@ def _may_count(value: Fraction, number: _Number) -> bool:
     return whole or ratio >= _LARGE or abs(value - given) < 1
 
 
-def _begins_before(pieces: Pieces, first: int, value: Fraction, given: Fraction) -> bool:
-    """Whether what a text calculates may begin before a character, where an expression does.
-
-    Of `3 hr. 20 min. - 10 min.` a measure is left out, of `add 5 to the 10 cats + 3 dogs` an operation, and of `twice
-    the 5 + 4` too. Of `5 boxes with 10 * 3 = 150` a factor is, as the `given` number is a multiple of the `value`.
-    """
+def _has_part_before(pieces: Pieces, first: int) -> bool:
+    """Whether a measure of which an expression has the last part begins before it: `3 hr. 20 min. - 10 min.`"""
     kinds, said, ends = pieces
     begin = bisect_right(ends, first)
     units, left = words().units, [at for at in range(max(begin - 6, 0), begin) if kinds[at] not in _BETWEEN][-2:]
     right = begin + 1 + (kinds[begin + 1] == "space")
-    if [kinds[at] for at in left] == ["number", "unit"] and kinds[right] in ("unit", "glue"):  # `6 in` has no unit
-        quantity, name = units[said[left[1]].casefold()]
-        other = units.get(said[right].casefold(), (quantity, ""))
-        if other[0] == quantity and other[1] != name:
-            return True
-    counts = changes = verb = False
-    after, at = "", begin - 1
-    while (kind := kinds[at]) not in _CLAUSE_ENDS and said[at].casefold() not in _REASONS:
-        verb = verb or kind in ("glue", "request")
-        if not verb and kind in ("modifier", "function", "number_word") and after in ("of", "article"):
-            return True
-        named = words().operations.get(said[at].casefold(), "any") != "any"
-        counts, changes = counts or kind in _COUNTS, changes or named or kind in _CHANGING
-        if kind == "number" and (before := literal(said[at])) is not None and before * value == given:
-            return True
-        after, at = after if kind == "space" else kind, at - 1
-    return counts and changes
+    if [kinds[at] for at in left] != ["number", "unit"] or kinds[right] not in ("unit", "glue"):  # `6 in` has no unit
+        return False
+    quantity, name = units[said[left[1]].casefold()]
+    other = units.get(said[right].casefold(), (quantity, ""))
+    return other[0] == quantity and other[1] != name
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:

@@ -12,7 +12,6 @@ import dataclasses
 import inspect
 import math
 import operator
-import os
 import re
 import statistics
 import threading
@@ -218,17 +217,6 @@ _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
 _BUILT_IN = frozenset(FUNCTIONS)
 _RESERVED = frozenset({"none", "expression", "of"})
-
-
-def _free_slots() -> None:
-    """Forgets, in the child of a fork, the calls of its parent, whose threads it does not have."""
-    for name, function in FUNCTIONS.items():
-        if function.slots is not None:
-            FUNCTIONS[name] = dataclasses.replace(function, slots=threading.Semaphore(_MOST_CALLS))
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_slots)
 
 
 def takes(operation: str) -> int:

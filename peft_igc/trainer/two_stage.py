@@ -147,7 +147,7 @@ def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) ->
         row = dict(given)
         if isinstance(row.get("igc_result"), (list, tuple)) and len(row["igc_result"]) == 1:
             row |= {name: row[name][0] for name in ALL_COLUMNS if isinstance(row.get(name), (list, tuple))}
-        if isinstance(row.get("igc_result"), str) and has_number(row["igc_result"]) and _anchor(row, config)[1]:
+        if has_number(row.get("igc_result")) and _anchor(row, config)[1]:
             found.append(row)
     if not found:
         raise ValueError(

@@ -120,7 +120,7 @@ def test_texts_to_avoid_are_looked_for_in_what_the_prompts_say(conversational):
 
 
 def test_a_stream_in_which_all_texts_are_to_be_avoided_ends(monkeypatch):
-    monkeypatch.setattr(ArithmeticRows, "_row", lambda self, rng: {"prompt": "Q: 1+2\nA:"})
+    monkeypatch.setattr(ArithmeticRows, "_row", lambda *_: {"prompt": "Q: 1+2\nA:"})
     with pytest.raises(ValueError, match="No row is left after 0: the last 10,000 were repeats or contained `avoid`"):
         ArithmeticRows(avoid="\nA:").take(1)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.cost.operators import Counted
-from peft_igc.engines.texts import Gather, Known, Text
+from peft_igc.engines.texts import Known, Text
 from peft_igc.engines.vllm.adapter import load, load_config
 
 
@@ -26,7 +26,7 @@ TEXTS = [
 def decided(known, text, steps):
     """The text with the results of its steps, which are expressions and need no network."""
     texts = {0: text}
-    known.decide(texts, [(0, step) for step in steps], Gather(None, None))
+    known.decide(texts, [(0, step) for step in steps], None)
     return texts[0]
 
 
@@ -79,5 +79,5 @@ def test_no_compressed_token_is_gathered_where_the_text_alone_decides(adapter, t
 
     for plain, asks in (("12 + 30 =", False), ("sin(30) + 1 =", False), ("The sum of 12 and 30 =", True)):
         text, steps = known.extended(Text([]), tokenizer(plain)["input_ids"])
-        known.decide({0: text}, [(0, step) for step in steps], Gather(torch.device("cpu"), gather))
+        known.decide({0: text}, [(0, step) for step in steps], gather)
         assert (sum(gathered) > 0) == asks, plain

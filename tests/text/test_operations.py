@@ -1,7 +1,5 @@
 """Functions of a user: what expressions and requests make of them, and how their faults refuse."""
 
-import dataclasses
-import os
 import re
 import sqlite3
 import threading
@@ -117,21 +115,6 @@ def test_a_function_is_called_from_many_threads_at_once():
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert not wrong
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_calls_that_do_not_end_take_no_time_of_a_child_process():
-    stop = threading.Event()
-    register_operation(name="twice", operands=1, seconds=0.05)(lambda a: 2 * a if a > 1 else stop.wait())
-    for _ in range(9):
-        assert outcome("twice(1) =") is Reason.TIMED_OUT
-    FUNCTIONS["twice"] = dataclasses.replace(FUNCTIONS["twice"], seconds=5)
-    child = os.fork()
-    if not child:
-        os._exit(0 if outcome("twice(4) =") == "8" else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    stop.set()
 
 
 def test_what_cannot_be_registered_is_refused_with_the_cure():

@@ -11,7 +11,7 @@ Try it: `pytest tests/data/test_handwritten.py`.
 import functools
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,12 +120,6 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
     function = str(row.get("operation", NO_ARITHMETIC))
     return Handwritten(text, str(operator), str(order), frozenset(constraints), bare, function)
-
-
-def in_turn(texts: Sequence[Handwritten], rng: random.Random) -> Iterator[Handwritten]:
-    """The texts without end, in random order: each occurs once before one is repeated."""
-    while texts:
-        yield from rng.sample(texts, len(texts))
 
 
 def draw(

@@ -22,7 +22,7 @@ from torch import Tensor
 from vllm.forward_context import get_forward_context
 
 from ...mappings.decisions import Decision
-from ..texts import Asked, Gather, Known, Step, Text
+from ..texts import Asked, Known, Step, Text
 from .fused import Compression, Update
 from .records import RecordLayer, Seen, first, to_device
 
@@ -145,7 +145,7 @@ class Calculator:
         ids, before, serials = seen.on_host()
         tokens = {one: ids[start:end] for one, (start, end) in enumerate(pairwise(seen.starts)) if end > start}
         texts, again = self._texts_before(seen, tokens, before, serials)
-        gather = Gather(seen.table.device, functools.partial(self._records.compressed, seen.table))
+        gather = functools.partial(self._records.compressed, seen.table)
         told, decided = self.known.told(texts, tokens, gather, again)
         for (one, step), decision in decided:
             if step.anchor >= before[one]:  # else it was decided in an earlier pass, too
