@@ -38,8 +38,7 @@ from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import Batch, training_only, without_calculator
 from peft_igc.tuner.anchors import Rules, anchors_of_labels
 from peft_igc.tuner.base_model import decoder_layers
-from peft_igc.tuner.hooks import active_layer
-from peft_igc.tuner.hooks.wrapper import active_config
+from peft_igc.tuner.hooks.wrapper import active_config, active_layer
 
 
 LONGEST_RESULT = 24  # tokens, with what is before it

@@ -28,7 +28,7 @@ from benchmarks.common.measuring import alternating, command, facts, overhead, s
 from benchmarks.common.shapes import BASE, LARGEST, SHAPES, SMALL, made_base, missing, shallow_copy, subjects
 from peft_igc import choose_graph
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.state.cache import states_of
 
 

@@ -35,7 +35,7 @@ from peft_igc.mappings.places import StepTexts
 from peft_igc.numbers.calculator import Status
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.call import observing
-from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.steps import Step, decisions_of
 
 

@@ -268,18 +268,15 @@ class StepTexts(NamedTuple):
     anchors: list[int]
     since: list[int]
     places: list[Places]  # for each step what the reader reads
-    first: int  # the position in the text of the tokens with index 0
 
     @classmethod
-    def of_lists(
-        cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
-    ) -> StepTexts:
-        """The texts of steps; `rows`, `anchors`, `since` and `first` as in the attributes."""
+    def of_lists(cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int]) -> StepTexts:
+        """The texts of steps; `rows`, `anchors` and `since` as in the attributes."""
         places = []
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
             places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end))
-        return cls(table, rows, anchors, since, places, first)
+        return cls(table, rows, anchors, since, places)
 
     def row_of(self, step: int) -> int:
         """The row of a step."""

@@ -97,7 +97,7 @@ class _Context(NamedTuple):
         since = [[max(at - first, 0) for at in row] for row in starts]
         texts = None
         if adapter.config.interface == "tokens":
-            texts = StepTexts.of_lists(adapter.reader.tokens, ids.tolist(), sum(last, []), sum(since, []), first)
+            texts = StepTexts.of_lists(adapter.reader.tokens, ids.tolist(), sum(last, []), sum(since, []))
         return cls(last, since, kept, ids, first, texts)
 
     @property

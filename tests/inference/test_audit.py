@@ -14,7 +14,7 @@ from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.audit import CAUSES, audit, cause_of, open_gates
 from peft_igc.inference.evaluation import evaluate, generate_answers
 from peft_igc.inference.records import Answer, TextRecord, TokenRecord
-from peft_igc.tuner.hooks import active_layer
+from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.records import NumberRecord, StepRecord
 
 

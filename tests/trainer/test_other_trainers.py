@@ -19,7 +19,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
-from peft_igc.tuner.hooks import active_config
+from peft_igc.tuner.hooks.wrapper import active_config
 
 
 def model_that_reads(seed=0):

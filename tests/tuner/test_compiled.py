@@ -13,7 +13,7 @@ from transformers import StaticCache
 
 import peft_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.hooks import choose_graph
+from peft_igc.tuner.hooks.generation import choose_graph
 from peft_igc.tuner.state.cache import states_of
 
 

@@ -15,8 +15,7 @@ from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from peft_igc.tuner.call import Fields, thread
-from peft_igc.tuner.hooks import TARGETS
-from peft_igc.tuner.hooks.calls import with_fields
+from peft_igc.tuner.hooks.calls import TARGETS, with_fields
 
 
 IDS = texts(2, 6)

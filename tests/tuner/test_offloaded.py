@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import NESTED
 
-from peft_igc.tuner import hooks
+from peft_igc.tuner.hooks.install import wrapped_model
 
 
 accelerate = pytest.importorskip("accelerate")
@@ -136,7 +136,7 @@ def test_transformers_loads_other_methods_beside_a_calculator_as_before(tmp_path
     base.add_adapter(small_config(), "math")
     base.load_adapter(str(tmp_path), "style")
     assert set(base.peft_config) == {"math", "style"}
-    assert hooks.wrapped_model(base) is base
+    assert wrapped_model(base) is base
 
 
 def test_an_adapter_that_was_attached_without_weights_is_refused_at_the_first_pass():

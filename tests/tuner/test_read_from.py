@@ -8,9 +8,9 @@ from checks import adapted, igc_layers, telling_texts, watching
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 
-from peft_igc.tuner import hooks
 from peft_igc.tuner.call import current_call
 from peft_igc.tuner.hooks.calls import CaptureOutput
+from peft_igc.tuner.hooks.install import capture
 
 
 def reading(model, ids):
@@ -39,7 +39,7 @@ def shifted(index, size=1.0):
 def test_every_layer_that_is_named_is_read_and_no_other(interface):
     for named in ([0], [1], [0, 1], [1, 2]):
         model = adapted("llama", interface=interface, layer=2, read_from=named)
-        hooks.capture(model.get_base_model(), model.get_base_model().model.layers, [0, 1])  # of another adapter
+        capture(model.get_base_model(), model.get_base_model().model.layers, [0, 1])  # of another adapter
         ids = telling_texts(model, [9])[0][None]
         plain = reading(model, ids)
         for index in (0, 1):

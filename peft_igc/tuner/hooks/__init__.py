@@ -14,10 +14,4 @@ PEFT model. They hold no state and compute nothing: `layer` does that.
 Start with `install`.
 """
 
-from .calls import TARGETS
-from .generation import choose_graph
-from .install import capture, wrapped_model
-from .wrapper import active_config, active_layer
-
-
-__all__ = ["TARGETS", "active_config", "active_layer", "capture", "choose_graph", "wrapped_model"]
+__all__ = ["calls", "generation", "install", "notices", "step_log", "wrapper"]

@@ -77,9 +77,7 @@ def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
     """Removes the targets from `kwargs`; None if there are none."""
-    given = {name: kwargs.pop(name) for name in TARGETS if kwargs.get(name) is not None}
-    for name in TARGETS:
-        kwargs.pop(name, None)
+    given = {name: one for name in TARGETS if (one := kwargs.pop(name, None)) is not None}
     if not given:
         return None
     if "igc_result_status" in given:  # without it all results are integers

@@ -10,7 +10,4 @@ Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of t
 safetensors. Start with `adapter_files`.
 """
 
-from .model_card import write_card
-
-
-__all__ = ["write_card"]
+__all__ = ["adapter_files", "companions", "conversion", "model_card", "saved_fields", "vocabulary_file"]

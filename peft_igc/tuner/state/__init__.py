@@ -7,8 +7,4 @@ Imports `numbers` and `text`; outside of the package torch and transformers.
 Start with `TextState` in `text_state`. Try it: `pytest tests/tuner/test_text_state.py`
 """
 
-from .cache import states_of
-from .text_state import TextState
-
-
-__all__ = ["TextState", "states_of"]
+__all__ = ["cache", "text_state"]
