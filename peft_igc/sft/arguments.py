@@ -49,10 +49,8 @@ def _with_settings(cls: Any) -> Any:
         name = f"igc_{one.name}"
         if one.name in _NOT_GIVEN or one.name not in IGCConfig.__annotations__ or name in cls.__annotations__:
             continue
-        hint, parts = hints[one.name], typing.get_args(hints[one.name])
-        if str in parts:  # such as `reading_context`, a name or a number
-            hint = str
-        elif float in parts:  # `confidence`: one number for all kinds of operations
+        hint = hints[one.name]
+        if float in typing.get_args(hint):  # `confidence`: one number for all kinds of operations
             hint = float
         cls.__annotations__[name] = hint | None
         default = CONFIDENCE if one.name == "confidence" else one.default
@@ -228,8 +226,6 @@ def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
         if f.name.removeprefix("igc_") in named and getattr(arguments, f.name) is not None
     }
     given.setdefault("confidence", CONFIDENCE)
-    if str(context := given.get("reading_context", "")).isdecimal():
-        given["reading_context"] = int(context)  # a number of tokens, among names such as "row"
     anchors: Any = arguments.igc_anchors or [ASSISTANT_HEADER]
     if not isinstance(anchors, str):  # `from_tokenizer` refuses a string with an explanation
         anchors = [assistant_header(tokenizer) if rule == ASSISTANT_HEADER else rule for rule in anchors]

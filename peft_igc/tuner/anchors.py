@@ -207,17 +207,13 @@ def _within(start: int, new: int, generation: Generation) -> bool:
     return start <= last and first < start + new
 
 
-def context_starts(
-    context: str | int, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = ()
-) -> list[int]:
+def context_starts(context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = ()) -> list[int]:
     """The first token that the step at each anchor of a text reads, after `earlier` ones.
 
     With `"since_last_anchor"` this is the previous anchor that a token sequence names. At an anchor that begins a
     turn, inline anchors do not count: in the question `What is 12 + 30 =` the `=` is an inline anchor, and the anchor
     of the answer must still read the numbers before it. `context` and `rules` are those of the config.
     """
-    if isinstance(context, int):
-        return [max(at - context + 1, 0) for at, _ in anchors]
     if context == ROW or not rules.sequences:
         return [0] * len(anchors)
     # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,

@@ -85,12 +85,11 @@ class IGCConfig(PeftConfig):
 
     > Read
 
-        reading_context (`str` or `int`, *optional*, defaults to `"since_last_anchor"`):
+        reading_context (`str`, *optional*, defaults to `"since_last_anchor"`):
             How far back a step reads. `"since_last_anchor"`: from the previous anchor, inclusive; at an anchor that
             begins a turn, from the previous anchor that begins a turn. Only anchors named by token sequences begin a
             context, so with the end of the prompt alone the whole text is read. `"row"`: the whole text, also across
-            turns. An integer of at least 1: that many tokens up to the anchor, inclusive (token interface only);
-            a number that begins before them is not read.
+            turns.
         num_digits (`int`, *optional*):
             Maximum number of digits of an operand, at least 1; 10 (tokens: 40) if `None`. A longer operand gives the
             status `overflow` and no answer, never a truncated number. In the hidden interface every digit place is
@@ -187,7 +186,7 @@ class IGCConfig(PeftConfig):
     read_from: list[int] | None = None
     anchors: Any = None
 
-    reading_context: str | int = SINCE_LAST_ANCHOR
+    reading_context: str = SINCE_LAST_ANCHOR
     num_digits: int | None = None
     reading_dim: int = 512
     reading_layers: int | None = None

@@ -217,15 +217,7 @@ def _check_anchors(config: Any) -> None:
 
 
 def _check_context(config: Any) -> None:
-    context = config.reading_context
-    is_number = type(context) is int
-    if context not in CONTEXTS and not (is_number and context > 0):
+    if config.reading_context not in CONTEXTS:
         raise ValueError(
-            f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
-            "above 0. Choose one of these."
-        )
-    if is_number and config.interface == "hidden":
-        raise ValueError(
-            f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
-            f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
+            f"`reading_context={config.reading_context!r}` is unknown. Choose one of {', '.join(CONTEXTS)}."
         )

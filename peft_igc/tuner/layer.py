@@ -97,19 +97,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_input_mapping[adapter_name] = reader.train(self.training)
         self.igc_output_mapping[adapter_name] = writer.train(self.training)
         self._move_adapter_to_device_of_base_layer(adapter_name)
-        self.set_adapter(self.active_adapters, inference_mode=inference_mode)
-
-    def set_adapter(self, adapter_names: str | list[str], inference_mode: bool = False) -> None:
-        """Activates one adapter. Names of adapters on other layers are allowed and deactivate this layer's.
-
-        Raises:
-            ValueError: if more than one of this layer's adapters is named.
-        """
-        names = [adapter_names] if isinstance(adapter_names, str) else list(adapter_names)
-        own = [name for name in names if name in self.igc_config]
-        if len(own) > 1:
-            raise ValueError(several_active(own))
-        super().set_adapter(names, inference_mode=inference_mode)
+        BaseTunerLayer.set_adapter(self, self.active_adapters, inference_mode=inference_mode)
 
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
         """Does nothing: PEFT calls it when a LoRA in the same model is merged. `IGCModel` refuses to merge its own."""
@@ -188,8 +176,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 type(self._base_model[0]).__name__,
             )
             return None
-        if call.ran is not None:
-            raise ValueError(several_active([call.ran, active[0]]))
+        rivals = active if call.ran is None else [call.ran, *active]
+        if len(rivals) > 1:
+            raise ValueError(several_active(rivals))
         call.bypassed = self._bypassed(self.igc_config[active[0]], call)
         if call.bypassed is not None:
             return None  # `hooks` warns at the end of the call

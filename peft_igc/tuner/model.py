@@ -155,7 +155,7 @@ class IGCModel(BaseTuner):
         """
         names = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
         own = [n for n in names if n in self.peft_config and self.peft_config[n].peft_type == IGC_PEFT_TYPE]
-        if len(own) > 1:  # the layer's own check does not see adapters on other layers
+        if len(own) > 1:
             raise ValueError(several_active(own))
         super().set_adapter(adapter_name, inference_mode=inference_mode)
 

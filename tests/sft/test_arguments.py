@@ -57,7 +57,6 @@ def test_what_is_set_reaches_the_config_and_the_rest_is_left_to_it():
     assert config.anchors["prompt_end"]
     assert config.anchors["inline"] == [[tokenizer.convert_tokens_to_ids("=")]]
     assert "turns" not in config.anchors
-    assert igc_config(IGCArguments(igc_reading_context="12"), tokenizer).reading_context == 12
 
 
 def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
