@@ -13,7 +13,6 @@ and on generated rows of the four operations.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
 import re
@@ -132,10 +131,8 @@ def counts(rows: Sequence[Row], results: Sequence[str | None]) -> dict[str, Any]
     return {"texts": len(rows), "asked": asked, **shares, **found, "groups": dict(sorted(groups.items()))}
 
 
-def measure(base: str, adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
+def measure(model: Any, tokenizer: Any, texts: Path, count: int, per_group: int) -> dict[str, Any]:
     """The counts of all sets at the thresholds that were fitted."""
-    model, tokenizer = load_base(base)
-    model = load_adapter(model, adapter).eval()
     config = model.peft_config["default"]
     items = fitted_on(config.operations, count)
     fitted = calibrate(model, tokenizer, items, most_wrong=MOST_WRONG, batch_size=16)
@@ -159,16 +156,12 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--base", default="tiny", metavar="DIR", help="(default: %(default)s)")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
-    parser.add_argument("--lookup", type=Path, metavar="FILE", help="also record the results of `recipes/lookup.py`")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
     parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     arguments = parser.parse_args()
-    results = facts() | measure(
-        arguments.base, arguments.adapter, arguments.texts, arguments.count, arguments.per_group
-    )
-    if arguments.lookup is not None:
-        results["look-up"] = json.loads(arguments.lookup.read_text(encoding="utf-8"))
-    write(arguments.output, results)
+    model, tokenizer = load_base(arguments.base)
+    model = load_adapter(model, arguments.adapter).eval()
+    write(arguments.output, facts() | measure(model, tokenizer, arguments.texts, arguments.count, arguments.per_group))
 
 
 if __name__ == "__main__":

@@ -63,11 +63,14 @@ def install() -> None:
     WorkerBase.igc_report = _report  # for `collective_rpc`
 
 
-def _report(worker: Any, last: int) -> dict[str, Any]:
-    """The steps of a worker, `Calculator.report`; empty without a calculator."""
+def _report(worker: Any, last: int, of: str = "") -> dict[str, Any]:
+    """The steps of a worker, `Calculator.report`; empty without a calculator, which else learns where ids are from."""
     layers = worker.vllm_config.compilation_config.static_forward_context.values()
     found = next((layer for layer in layers if isinstance(layer, RecordLayer)), None)
-    return {} if found is None else found.calculator.report(last)
+    if found is None:
+        return {}
+    found.calculator.requests = lambda: worker.model_runner.input_batch.req_ids
+    return found.calculator.report(last, of)
 
 
 def _checked(setting: Setting, vllm_config: Any) -> Adapter:
@@ -103,7 +106,7 @@ def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) ->
     model.requires_raw_input_tokens = True  # ids, also where the model is given embeddings
     model.register_forward_pre_hook(records.calculator.begin, with_kwargs=True)
     logger.info(
-        "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache.",
+        "IGC: adapter %s reads after decoder layer %s and writes after %d; %d bytes per token in the KV cache.",
         config.loaded_from,
         ", ".join(map(str, config.layers_read)) if setting.reading else "none",
         config.layer,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch import Tensor
 from vllm.forward_context import get_forward_context
 
 from ...mappings.decisions import Decision
+from ...text.values import spelled
 from ..texts import Asked, Known, Step, Text
 from .fused import Compression, Update
 from .records import RecordLayer, Seen, first, to_device
@@ -63,10 +64,13 @@ class Calculator:
         self._steps: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
+        self.requests: Callable[[], Sequence[str]] = (
+            tuple  # the ids of those of a pass; a worker's first report sets it
+        )
 
-    def report(self, last: int) -> dict[str, Any]:
-        """What has happened: steps by status, seconds spent at the layer, and the last steps."""
-        steps = [*self._steps][-last:] if last else []
+    def report(self, last: int, of: str = "") -> dict[str, Any]:
+        """Steps by status, seconds spent at the layer, and the last steps; `of` is in the ids of their requests."""
+        steps = [step for step in self._steps if of in step["request"]][-last:] if last else []
         return {"steps_by_status": dict(self._counts), "seconds": self._seconds, "steps": steps}
 
     # ------------------------------------------------------------------------------------------ called by the model
@@ -147,9 +151,10 @@ class Calculator:
         texts, again = self._texts_before(seen, tokens, before, serials)
         gather = functools.partial(self._records.compressed, seen.table)
         told, decided = self.known.told(texts, tokens, gather, again)
+        requests = self.requests() if decided else ()
         for (one, step), decision in decided:
             if step.anchor >= before[one]:  # else it was decided in an earlier pass, too
-                self._note(step, decision)
+                self._note(requests[one] if one < len(requests) else "", step, decision)
         found = []
         for one, text in texts.items():
             start, end = seen.starts[one], seen.starts[one + 1]
@@ -178,15 +183,17 @@ class Calculator:
                 again += [] if step is None else [(one, step)]
         return texts, again
 
-    def _note(self, step: Step, decision: Decision) -> None:
+    def _note(self, request: str, step: Step, decision: Decision) -> None:
         """Counts a step, and keeps it for the report."""
         status = decision.status.name.lower()
         self._counts[status] += 1
         self._steps.append(
             {
+                "request": request,
                 "time": time.time(),
                 "position": step.anchor,
                 "status": status,
+                "expression": None if decision.found is None else spelled(decision.found.items),
                 "result": getattr(decision.found, "text", None) if decision.silence is None else None,
                 "reason": decision.silence,
                 "by_rule": decision.by_rule,

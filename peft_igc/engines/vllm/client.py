@@ -23,21 +23,22 @@ class Routes:
         """Adds the routes."""
 
         @app.get("/igc/steps")
-        async def steps(request: Request, last: int = 100) -> Any:
-            return await _report(request, last)
+        async def steps(request: Request, last: int = 100, id: str = "") -> Any:
+            return await _report(request, last, id)
 
         @app.get("/igc/metrics")
         async def metrics(request: Request) -> PlainTextResponse:
             return PlainTextResponse(as_prometheus(await _report(request, 0)))
 
     async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
-        """Keeps the client by which the workers are asked."""
+        """Keeps the client by which the workers are asked; from the first report on they name the requests."""
         state.igc_engine = engine_client
+        await engine_client.collective_rpc("igc_report", args=(0,))
 
 
-async def _report(request: Request, last: int) -> dict[str, Any]:
+async def _report(request: Request, last: int, of: str = "") -> dict[str, Any]:
     """The report of one worker: those of one engine are alike."""
-    reports = await request.app.state.igc_engine.collective_rpc("igc_report", args=(last,))
+    reports = await request.app.state.igc_engine.collective_rpc("igc_report", args=(last, of))
     if not reports[0]:
         raise HTTPException(503, "The engine runs without a calculator: `additional_config` names no adapter.")
     return reports[0]
