@@ -162,7 +162,7 @@ def functions() -> str:
     rows = [[name, f"{told['asked']:,}"] for name, told in bases[0].items()]
     for row, told in ((row, base[row[0]]) for row in rows for base in bases):
         wrong = told.get("asked wrong", 0) + told.get("others wrong", 0)
-        row.append(f"{percent(told['right'])} / {wrong:,} / {told.get('asked silent', 0):,}")
+        row.append(f"{percent(told['right'])}/{wrong:,}/{told.get('asked silent', 0):,}")
     return lines(["texts", "asked", "embedded base", "SmolLM2-135M"], rows)
 
 

@@ -1,6 +1,6 @@
 """Writes the generated parts of `docs/`: the refusals of `statuses.md` and the settings of `config.md`.
 
-In: `peft_igc.text.refusals`, and the docstrings of `IGCConfig` and `IGCSFTConfig`. Out: the tables between
+In: `EXPLANATIONS` of the records, and the docstrings of `IGCConfig` and `IGCSFTConfig`. Out: the tables between
 `<!-- NAME -->` and `<!-- /NAME -->` of these pages. `--check` changes nothing and fails where a table is not current.
 
     python docs/generate.py
@@ -16,6 +16,7 @@ from pathlib import Path
 from peft_igc import IGCConfig
 from peft_igc.text.refusals import Reason
 from peft_igc.trainer import IGCSFTConfig
+from peft_igc.tuner.records import EXPLANATIONS
 
 
 FOLDER = Path(__file__).resolve().parent
@@ -24,7 +25,7 @@ _SETTING = re.compile(r"^ *(\w+) \((.*)\):\n((?:^ {12,}.*\n|^\n)+)", re.MULTILIN
 
 def refusals() -> str:
     """A row per reason."""
-    rows = [f"| `{reason.name.lower()}` | {reason.text} |" for reason in Reason if reason != Reason.NONE]
+    rows = [f"| `{name}` | {text} |" for name, text in EXPLANATIONS.items() if name != Reason.NONE.name.lower()]
     return "\n".join(["| reason | meaning |", "| --- | --- |", *rows])
 
 

@@ -30,19 +30,13 @@ def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, ex
         answers = [*clients.map(ask, texts * 2)]
     assert [one["choices"][0]["token_ids"] for one in answers] == expected * 2
     steps = [json.loads(get(f"{address}/igc/steps?id={one['id']}"))["steps"] for one in answers]
-    results = [[step["result"] for step in found] for found in steps]
-    half = len(texts)  # the others' beginnings were cached, and the steps in them are the first ones'
-    assert all(
-        first[-len(again) :] == again for first, again in zip(results[:half], results[half:], strict=True) if again
-    )
     assert all(one["id"] in step["request"] for one, found in zip(answers, steps, strict=True) for step in found)
     assert sum(map(len, steps)) == sum(json.loads(get(address + "/igc/steps?last=0"))["steps_by_status"].values())
     report = json.loads(get(address + "/igc/steps?last=3"))
     assert report["steps_by_status"]["ok"] > len(texts)
     assert len(report["steps"]) == 3
-    assert {*report["steps"][0]} == {
-        *("request", "time", "position", "status", "expression", "result", "reason", "by_rule")
-    }
+    fields = "request time position status expression result reason by_rule"
+    assert {*report["steps"][0]} == {*fields.split()}
     counters = get(address + "/igc/metrics")
     assert f'igc_steps_total{{status="ok"}} {report["steps_by_status"]["ok"]}\n' in counters
     assert "bytes per token in the KV cache" in log.read_text()
