@@ -36,7 +36,7 @@ def texts_of(shipped, text, chat=True, most=512):
     else:
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     last = len(ids) - 1
-    return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, most)], 0)
+    return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, most)])
 
 
 def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False, marked=None, most=512):
