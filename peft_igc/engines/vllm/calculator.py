@@ -64,9 +64,8 @@ class Calculator:
         self._steps: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
-        self.requests: Callable[[], Sequence[str]] = (
-            tuple  # the ids of those of a pass; a worker's first report sets it
-        )
+        # The ids of the requests of a pass; the first report that is asked of a worker sets it.
+        self.requests: Callable[[], Sequence[str]] = tuple
 
     def report(self, last: int, of: str = "") -> dict[str, Any]:
         """Steps by status, seconds spent at the layer, and the last steps; `of` is in the ids of their requests."""
