@@ -25,7 +25,9 @@ _SETTING = re.compile(r"^ *(\w+) \((.*)\):\n((?:^ {12,}.*\n|^\n)+)", re.MULTILIN
 
 def refusals() -> str:
     """A row per reason."""
-    rows = [f"| `{name}` | {text} |" for name, text in EXPLANATIONS.items() if name != Reason.NONE.name.lower()]
+    reasons = EXPLANATIONS | {reason.name.lower(): reason.text for reason in Reason}  # what rules mean by it
+    del reasons[Reason.NONE.name.lower()]
+    rows = [f"| `{name}` | {text} |" for name, text in reasons.items()]
     return "\n".join(["| reason | meaning |", "| --- | --- |", *rows])
 
 
