@@ -283,7 +283,7 @@ def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: l
     # The first label, as TRL sets it for a row with `prompt` and `completion`.
     first = len(commonprefix([before["input_ids"], row["input_ids"]]))
     found = anchors_of_labels(rules, row["input_ids"], [-100] * first + row["input_ids"][first:])
-    since = context_starts(config.reading_context, rules, found)
+    since = context_starts(config.reading_context, rules, found, ids=row["input_ids"])
     spans, anchors = row["offset_mapping"], []
     for (place, kind), start in zip(found, since, strict=True):
         read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)

@@ -17,7 +17,8 @@ from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.pieces import CONTROL
-from ..text.values import Limits
+from ..text.reading import read
+from ..text.values import Limits, Value
 from .bigbench import parse_question
 from .columns import EXPRESSION_COLUMN, columns_of, has_number
 from .dataset import in_turn
@@ -269,6 +270,8 @@ class ArithmeticRows:
 
     def _expression(self, rng: random.Random) -> _Made:
         """A row with an expression in symbols."""
+        if self.mixture.rounded and rng.random() < self.mixture.rounded:
+            return self._rounded(rng)
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
         if self.limits.operands == 2:
             kinds = {"two": 1.0}
@@ -292,6 +295,15 @@ class ArithmeticRows:
                 read = self._read(text)
                 if read is not None and (read.result, read.status) == (step.result, step.status):
                     return text, None, step.columns
+
+    def _rounded(self, rng: random.Random) -> _Made:
+        """A row with a quotient whose rounding is asked in words, which the network reads as without them."""
+        while True:
+            shown, operands = symbol_expressions.draw_rounded(self.operands.max_digits, rng)
+            prompt = self.wording.expression(shown, rng)
+            found = read(f"{CONTROL}{prompt}{CONTROL}{CONTROL}", self.limits)
+            if isinstance(found, Value) and found.rounded:
+                return prompt, found.text, columns_of("/", [str(one) for one in operands], self.limits)
 
     def _system(self, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""

@@ -16,7 +16,7 @@ class Mixture:
 
     `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions`, `look_alikes` and `by_hand` are fractions
     of all rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
-    `sentences`, `expressions`, `look_alikes` and `casual` need the wording `wording.TRAINING`.
+    `sentences`, `expressions`, `rounded`, `look_alikes` and `casual` need the wording `wording.TRAINING`.
 
     Args:
         none: Texts that ask for no calculation. With too few, the adapter activates on every number.
@@ -39,6 +39,8 @@ class Mixture:
             have one as their completion. All other completions are the bare number.
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
             above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
+        rounded: Fraction of the expressions that are a quotient whose decimals do not end, with a rounding asked in
+            words: `10 / 3 to 2 decimal places`.
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
         casual: Fraction of the texts that are typed in a hurry, but for the form of BIG-bench.
         by_hand: Texts with slots by many hands, calculations and others, as in `Wording.by_hand`.
@@ -60,6 +62,7 @@ class Mixture:
     contexts: float = 0.0
     sentences: float = 0.0
     expressions: float = 0.0
+    rounded: float = 0.0
     look_alikes: float = 0.0
     casual: float = 0.0
     by_hand: float = 0.0

@@ -112,7 +112,7 @@ class Known:
             return text, []
         read = text.ids[max(start - self.rules.longest + 1, 0) : text.length]
         found = anchors_of_row(self.rules, read, start, len(ids), [text.end] if ends else [])
-        since = context_starts(self.config.reading_context, self.rules, found, text.anchors)
+        since = context_starts(self.config.reading_context, self.rules, found, text.anchors, text.ids)
         steps = [Step(one.at, first) for one, first in zip(found, since, strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps
 

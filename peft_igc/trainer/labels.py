@@ -77,7 +77,7 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
             raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), row, config)}")
         entries = iter(steps)
         steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
-    since = context_starts(config.reading_context, rules, anchors)
+    since = context_starts(config.reading_context, rules, anchors, ids=ids)
     for (position, _), first, step in zip(anchors, since, steps, strict=True):
         try:
             step, reason = _compared(step, _Place(ids, position, first), config)

@@ -23,7 +23,7 @@ import torch
 from ..text.vocabulary import PADDING
 from .call import Call, Generation
 from .config import IGCConfig
-from .config_values import PROMPT_END, ROW
+from .config_values import MESSAGE, PROMPT_END, ROW
 
 
 INLINE, TURN = 1, 2  # kinds of anchors that a token sequence names: within a text, at the beginning of a turn
@@ -47,12 +47,14 @@ class Rules(NamedTuple):
     prompt_end: bool  # whether the end of a prompt is an anchor
     turns: Sequences  # token sequences that begin a turn
     inline: Sequences  # token sequences within a text
+    users: Sequences = []  # token sequences that begin a message before which nothing is read
 
     @classmethod
     def of(cls, config: IGCConfig) -> Rules:
         """The rules of a config."""
         rules = config.anchors
-        return cls(rules.get(PROMPT_END, False), rules.get("turns", []), rules.get("inline", []))
+        users = rules["users"] if config.reading_context == MESSAGE else []
+        return cls(rules.get(PROMPT_END, False), rules.get("turns", []), rules.get("inline", []), users)
 
     @property
     def sequences(self) -> Sequences:
@@ -70,6 +72,14 @@ class Rules(NamedTuple):
             if any(ids[max(end - len(one), 0) : end] == one for one in sequences):
                 return kind
         return 0
+
+    def first_read(self, ids: Sequence[int], since: int, anchor: int) -> int:
+        """The first token that is read of a row's tokens from `since` up to an anchor, -1 for none."""
+        for end in range(anchor + 1, since, -1) if self.users else ():
+            for one in self.users:
+                if end - len(one) >= since and ids[end - 1] == one[-1] and list(ids[end - len(one) : end]) == one:
+                    return end - len(one)
+        return since
 
     def found(self, ids: list[int], new: int) -> dict[int, int]:
         """The kinds of the anchors among the `new` last tokens of a row, by their indices among these; `ids` begins as
@@ -207,13 +217,22 @@ def _within(start: int, new: int, generation: Generation) -> bool:
     return start <= last and first < start + new
 
 
-def context_starts(context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = ()) -> list[int]:
+def context_starts(
+    context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = (), ids: Sequence[int] = ()
+) -> list[int]:
     """The first token that the step at each anchor of a text reads, after `earlier` ones.
 
     With `"since_last_anchor"` this is the previous anchor that a token sequence names. At an anchor that begins a
     turn, inline anchors do not count: in the question `What is 12 + 30 =` the `=` is an inline anchor, and the anchor
     of the answer must still read the numbers before it. `context` and `rules` are those of the config.
+    With `"message"` and the text's `ids` it is not before the last message of a user.
     """
+    starts = _after_anchors(context, rules, anchors, earlier)
+    return [rules.first_read(ids, start, one.at) if ids else start for start, one in zip(starts, anchors, strict=True)]
+
+
+def _after_anchors(context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor]) -> list[int]:
+    """The previous anchor of each one that counts for it, 0 for none."""
     if context == ROW or not rules.sequences:
         return [0] * len(anchors)
     # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,

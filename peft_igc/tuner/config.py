@@ -21,9 +21,9 @@ from ..numbers.tokenizer_profile import TokenizerProfile
 from ..text.rounding import Division, Rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import Vocabulary
-from .anchor_rules import assistant_header, text_rule, turn_ends
+from .anchor_rules import assistant_header, text_rule, turn_ends, user_header
 from .base_model import TINY, TINY_FOLDER
-from .config_values import PROMPT_END, SINCE_LAST_ANCHOR, settle, with_help
+from .config_values import MESSAGE, PROMPT_END, SINCE_LAST_ANCHOR, settle, with_help
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
 from .saving.vocabulary_file import vocabulary_in
@@ -80,6 +80,7 @@ class IGCConfig(PeftConfig):
             template; the last token of each occurrence is an anchor, in generation and likelihood scoring alike.
             `"inline"` (`list[list[int]]`): token sequences within a text, such as every token that ends in `=`, so
             that the model's own reasoning receives results.
+            `"users"` (`list[list[int]]`): token sequences that begin a message of a user, for `reading_context`.
             `"ends"` (`list[int]`): tokens that end a turn; from there on nothing is written until the next anchor.
             `None` and `"prompt_end"` mean `{"prompt_end": True}`.
 
@@ -88,8 +89,9 @@ class IGCConfig(PeftConfig):
         reading_context (`str`, *optional*, defaults to `"since_last_anchor"`):
             How far back a step reads. `"since_last_anchor"`: from the previous anchor, inclusive; at an anchor that
             begins a turn, from the previous anchor that begins a turn. Only anchors named by token sequences begin a
-            context, so with the end of the prompt alone the whole text is read. `"row"`: the whole text, also across
-            turns.
+            context, so with the end of the prompt alone the whole text is read. `"message"`: the same, but nothing
+            before the last message of a user (`"users"` of `anchors`), so that system prompts cost no time. `"row"`:
+            the whole text, also across turns.
         num_digits (`int`, *optional*):
             Maximum number of digits of an operand, at least 1; 10 (tokens: 40) if `None`. A longer operand gives the
             status `overflow` and no answer, never a truncated number. In the hidden interface every digit place is
@@ -346,6 +348,8 @@ class IGCConfig(PeftConfig):
             anchors = _rules(tokenizer, [assistant_header(tokenizer)] if anchors is None else anchors)
         if ends := turn_ends(tokenizer):
             anchors = {"ends": ends} | anchors
+        if overrides.get("reading_context") == MESSAGE and "users" not in anchors:
+            anchors = {"users": [user_header(tokenizer)]} | anchors
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":

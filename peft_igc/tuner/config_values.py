@@ -19,7 +19,7 @@ from ..text.token_table import TokenTable
 
 INTERFACES = ("hidden", "tokens")
 PROMPT_END = "prompt_end"
-SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
+SINCE_LAST_ANCHOR, MESSAGE, ROW = CONTEXTS = ("since_last_anchor", "message", "row")
 
 # Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
 # interface has no use for the last size of the hidden one.
@@ -191,12 +191,12 @@ def _check_anchors(config: Any) -> None:
     if config.anchors in (None, PROMPT_END):
         config.anchors = {PROMPT_END: True}
     anchors = config.anchors
-    if not isinstance(anchors, dict) or anchors.keys() - {PROMPT_END, "turns", "inline", "ends"}:
+    if not isinstance(anchors, dict) or anchors.keys() - {PROMPT_END, "turns", "inline", "users", "ends"}:
         raise ValueError(
-            f'`anchors={anchors!r}` is neither `"prompt_end"` nor a dict with some of "prompt_end", "turns", "inline" '
-            'and "ends". Use `IGCConfig.from_tokenizer(tokenizer, anchors=["="])`.'
+            f'`anchors={anchors!r}` is neither `"prompt_end"` nor a dict with some of "prompt_end", "turns", '
+            '"inline", "users" and "ends". Use `IGCConfig.from_tokenizer(tokenizer, anchors=["="])`.'
         )
-    for name in ("turns", "inline"):
+    for name in ("turns", "inline", "users"):
         sequences = anchors.get(name, [[0]])
         if not isinstance(sequences, (list, tuple)) or not sequences or not all(map(_are_numbers, sequences)):
             raise ValueError(
@@ -220,4 +220,9 @@ def _check_context(config: Any) -> None:
     if config.reading_context not in CONTEXTS:
         raise ValueError(
             f"`reading_context={config.reading_context!r}` is unknown. Choose one of {', '.join(CONTEXTS)}."
+        )
+    if config.reading_context == MESSAGE and "users" not in config.anchors:
+        raise ValueError(
+            '`reading_context="message"` needs `anchors={"users": [...]}`, the token sequences that begin a message '
+            'of a user. Use `IGCConfig.from_tokenizer(tokenizer, reading_context="message")`.'
         )

@@ -95,9 +95,16 @@ class _Context(NamedTuple):
         kept, ids, first = state.readable(_longest(state, anchors, starts))
         last = [[one.at - first if one.at >= 0 else -1 for one in row] for row in anchors]
         since = [[max(at - first, 0) for at in row] for row in starts]
-        texts = None
+        rows, texts = None, None
+        if rules.users:  # their tokens are known only here
+            rows = ids.tolist()
+            since = [
+                list(map(rules.first_read, [row] * len(at), at, to))
+                for row, at, to in zip(rows, since, last, strict=True)
+            ]
         if adapter.config.interface == "tokens":
-            texts = StepTexts.of_lists(adapter.reader.tokens, ids.tolist(), sum(last, []), sum(since, []))
+            steps = sum(last, []), sum(since, [])
+            texts = StepTexts.of_lists(adapter.reader.tokens, rows or ids.tolist(), *steps)
         return cls(last, since, kept, ids, first, texts)
 
     @property

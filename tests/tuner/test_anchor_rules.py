@@ -10,6 +10,7 @@ from real_tokenizers import GPT2, LLAMA, QWEN, saved
 
 import peft_igc
 from peft_igc import IGCConfig
+from peft_igc.mappings.places import places_of
 from peft_igc.text.vocabulary import PADDING, Vocabulary, special_tokens
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from peft_igc.tuner.anchors import (
@@ -157,6 +158,27 @@ def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
         answered = tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "2088"}], return_dict=False)
         found = [i for i in range(len(answered)) if answered[i : i + len(header)] == header]
         assert found == [len(prompt) - len(header)]
+
+
+@pytest.mark.parametrize("name", ["embedded", LLAMA, QWEN])
+def test_with_the_context_message_nothing_before_the_last_message_of_a_user_is_read(name):
+    tokenizer = made(name)[0] if name == "embedded" else saved(name)
+    config = IGCConfig.from_tokenizer(tokenizer, reading_context="message")
+    asked = [{"role": "user", "content": "Add 5 and 12."}]
+    chat = [{"role": "system", "content": "At most 9 digits."}, {"role": "user", "content": "1 + 2"}]
+    chat += [{"role": "assistant", "content": "3"}, *asked]
+    for messages, numbers in ((chat, ["5", "12"]), (asked, ["5", "12"]), (chat[:2], ["1", "2"])):
+        ids = list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+        anchor = anchors_of_labels(Rules.of(config), ids, [-100] * len(ids))[-1:]
+        (since,) = context_starts("message", Rules.of(config), anchor, ids=ids)
+        found = places_of(config.token_table, ids, since, anchor[0].at)
+        assert [run.digits for run in found.numbers.values()] == numbers
+
+
+def test_the_message_context_without_messages_of_users_is_refused():
+    tokenizer = make_tokenizer("{{ messages[0].content }}{% if add_generation_prompt %}A: {% endif %}")
+    with pytest.raises(ValueError, match='no beginning of a user\'s message .*Leave out `reading_context="message"`'):
+        IGCConfig.from_tokenizer(tokenizer, reading_context="message")
 
 
 TURN, SIGN, TEXT = 7, 8, 1

@@ -68,7 +68,10 @@ class Row:
 def made(arch, interface, context):
     """A telling model with anchors where a turn begins and within texts."""
     arch, _, window = arch.partition("-")
-    rules = {"anchors": {"turns": [TURN], "inline": INLINE}, "reading_context": context}
+    rules = {
+        "anchors": {"turns": [TURN], "inline": INLINE, "users": [encode(";").tolist()]},
+        "reading_context": context,
+    }
     overrides = {"sliding_window": WINDOW} if window else None
     model = adapted(arch, overrides=overrides, interface=interface, result_digits=8, **rules)
     with torch.random.fork_rng(devices=[]):
@@ -302,7 +305,7 @@ def run(arch, interface, seeds, kind):
     seen = Counter()
     make, moves = CACHES[kind]
     for seed in seeds:
-        context = ("since_last_anchor", "row")[seed % 2]
+        context = ("since_last_anchor", "row", "message")[seed % 3]
         model = made(arch, interface, context)
         schedule = Schedule(model, seed, make(model.config))
         try:

@@ -17,6 +17,11 @@ _TIMES, _DIVIDE, _MINUS = ("*", "*", "*", "×", "·"), ("/", "/", "÷"), ("-", "
 _BRACKETS = (("(", ")"),) * 6 + (("[", "]"), ("{", "}"))
 _LEVELS = {"+": 0, "-": 0, "*": 1, "/": 1, "of": 1, "negative": 2, "^": 3, "%": 4, "number": 5}
 
+_WISHES = (
+    *(" to {} decimal places", ", rounded to {} decimal places", " correct to {} dp", " to {} significant figures"),
+    *(" to the nearest whole number", " rounded to the nearest cent", ", to the nearest tenth", " with {} decimals"),
+)
+
 
 class Tree(NamedTuple):
     """A part of an expression. `kind` is an operator, `number`, `negative` or `%`; `text` is that of a number."""
@@ -33,6 +38,15 @@ def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
     """
     tree = KINDS[kind](max_digits, rng)
     return _Style.drawn(kind, rng).spelled(tree), _Style().spelled(tree)
+
+
+def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[int, int]]:
+    """A quotient whose decimals do not end, with words that ask for a rounding; and its two integers."""
+    first, second = _integer(max_digits, rng), 3 * _integer(max(max_digits - 2, 1), rng) + 3
+    first += first % 3 == 0
+    tree = Tree("/", (_number(first), _number(second)))
+    wish = rng.choice(_WISHES).format(rng.choice((2, 2, 2, 3, 4)))
+    return f"{_Style.drawn('two', rng).spelled(tree)}{wish}", (first, second)
 
 
 def _integer(max_digits: int, rng: random.Random) -> int:

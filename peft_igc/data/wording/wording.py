@@ -169,7 +169,7 @@ class _Few(Wording):
     numbers = 3
     lacks = (
         *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
-        *("casual", "by_hand"),
+        *("rounded", "casual", "by_hand"),
     )
 
     def system(self, rng: random.Random) -> str:
