@@ -134,7 +134,7 @@ def user_header(tokenizer: Any) -> list[int]:
     text = tokenizer.apply_chat_template(chat, tokenize=False) if getattr(tokenizer, "chat_template", None) else ""
     parts = [text.partition(first)[0], text.partition(answer)[2].partition(last)[0]]
     before, between = token_ids(tokenizer, parts)
-    ids, ends = os.path.commonprefix([before[::-1], between[::-1]])[::-1], turn_ends(tokenizer)
+    ids, ends = list(os.path.commonprefix([before[::-1], between[::-1]])[::-1]), turn_ends(tokenizer)
     while ids and (ids[0] in ends or not tokenizer.decode(ids[:1]).strip()):
         ids = ids[1:]
     while ids and not tokenizer.decode(ids[-1:]).strip():  # white space may be one token with a message
