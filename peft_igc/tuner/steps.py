@@ -99,8 +99,8 @@ class _Context(NamedTuple):
         if rules.users:  # their tokens are known only here
             rows = ids.tolist()
             since = [
-                list(map(rules.first_read, [row] * len(at), at, to))
-                for row, at, to in zip(rows, since, last, strict=True)
+                [rules.first_read(row, *step) for step in zip(begins, ends, strict=True)]
+                for row, begins, ends in zip(rows, since, last, strict=True)
             ]
         if adapter.config.interface == "tokens":
             steps = sum(last, []), sum(since, [])
