@@ -193,6 +193,15 @@ def _missing(step: StepLabel, place: _Place, config: IGCConfig) -> str | None:
 
 # ------------------------------------------------------------------------------------------ of a whole dataset
 _told: set[str] = set()  # about which streams, whose rows are checked one by one in every epoch
+_WARNINGS = {
+    "cut": "{length} cuts {rows} of the {name} dataset before an anchor with operands. The steps removed are not "
+    "supervised, and rows without a remaining label are dropped. {detail}",
+    "unread": "In {rows} of the {name} dataset the text says no expression that rules read as `igc_expression` has it "
+    "(the first: {detail}). The calculator is silent there, so these steps are not supervised. Write the expression "
+    "in symbols before its anchor.",
+    "other": "In {rows} of the {name} dataset the answer is another number than the calculator's (the first: "
+    "{detail}). Correct the answer, the operands or their order.",
+}
 
 
 @dataclass(frozen=True)
@@ -207,7 +216,7 @@ class RowCheck:
     is_stream: bool = False  # whether rows cannot be counted in advance; the first one is then warned of
 
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, str]:
-        """The column `STEPS` of a row: its labels, the number of those that are cut, and why others are not read.
+        """The column `STEPS` of a row: its labels, and for each of `_WARNINGS` what is told of it.
 
         Raises:
             TypeError, ValueError: As `steps_of`, or if the operands of a step follow its anchor.
@@ -222,16 +231,14 @@ class RowCheck:
             # step is kept with its anchor and one more token: the label after a prompt's end makes it an anchor.
             last = -1 if self.keep_end else self.max_length - 2
         kept = {at: step for at, step in found.at.items() if at <= last}
-        cut = sum(step.operator is not None for at, step in found.at.items() if at > last)
-        if cut and self.is_stream and is_new(_told, f"{self.dataset_name} cut"):
-            _warn_of_cut(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
-        if found.unread and self.is_stream and is_new(_told, f"{self.dataset_name} unread"):
-            warn_of_unread(self.dataset_name, "some rows", found.unread[0])
+        cut = any(step.operator is not None for at, step in found.at.items() if at > last)
         other = [said for at, step in kept.items() if (said := self._other_answer(row, at, step, where))]
-        if other and self.is_stream and is_new(_told, f"{self.dataset_name} other"):
-            _warn_of_other_answers(self.dataset_name, "some rows", other[0])
+        told = {"cut": ["Set `max_length` higher."] * cut, "unread": found.unread, "other": other}
+        for kind, said in told.items():
+            if said and self.is_stream and is_new(_told, f"{self.dataset_name} {kind}"):
+                warn(kind, self.dataset_name, "some rows", said[0], self.max_length)
         steps = [(at, one.operator, one.operands, one.result, one.status) for at, one in kept.items()]
-        return {STEPS: json.dumps({"steps": steps, "cut": cut, "unread": found.unread, "other": other})}
+        return {STEPS: json.dumps({"steps": steps, **told})}
 
     def _other_answer(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> str | None:
         """What is wrong with an answer after an anchor that is a number alone, and not the result of the step."""
@@ -278,10 +285,9 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     name, length = check.dataset_name, check.max_length
     dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
     rows = [json.loads(one) for one in dataset[STEPS]]
-    if unread := [row["unread"][0] for row in rows if row["unread"]]:
-        warn_of_unread(name, f"{len(unread)} of {len(rows)} rows", unread[0])
-    if other := [row["other"][0] for row in rows if row["other"]]:
-        _warn_of_other_answers(name, f"{len(other)} of {len(rows)} rows", other[0])
+    for kind in ("unread", "other"):
+        if said := [row[kind][0] for row in rows if row[kind]]:
+            warn(kind, name, f"{len(said)} of {len(rows)} rows", said[0])
     if not (cut := [at for at, row in enumerate(rows) if row["cut"]]):
         return dataset
     longest = max(map(len, dataset.select(cut)["input_ids"]))
@@ -292,7 +298,7 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
             "or shorten the prompts."
         )
     cure = f"These are {len(cut) / len(rows):.1%} of its rows; `max_length={longest}` would do for all of them."
-    _warn_of_cut(name, length, f"{len(cut)} of {len(rows)} rows", cure)
+    warn("cut", name, f"{len(cut)} of {len(rows)} rows", cure, length)
     return dataset
 
 
@@ -301,26 +307,6 @@ def _length(max_length: int | None) -> str:
     return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
 
 
-def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str) -> None:
-    """Warns that truncation removes supervised steps of some rows."""
-    logger.warning(
-        f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
-        f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
-    )
-
-
-def _warn_of_other_answers(dataset_name: str, rows: str, first: str) -> None:
-    """Warns of answers that are other numbers than the calculator's."""
-    logger.warning(
-        f"In {rows} of the {dataset_name} dataset the answer is another number than the calculator's (the first: "
-        f"{first}). Correct the answer, the operands or their order."
-    )
-
-
-def warn_of_unread(dataset_name: str, rows: str, first: str) -> None:
-    """Warns of steps whose expression is not what the rules read."""
-    logger.warning(
-        f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
-        f"has it (the first: {first}). The calculator is silent there, so these steps are not supervised. Write the "
-        "expression in symbols before its anchor."
-    )
+def warn(kind: str, dataset_name: str, rows: str, detail: str, max_length: int | None = None) -> None:
+    """Warns of rows of a dataset: one of `_WARNINGS`."""
+    logger.warning(_WARNINGS[kind].format(length=_length(max_length), rows=rows, name=dataset_name, detail=detail))
