@@ -92,21 +92,14 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
 
 def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig) -> str:
     """Why the entries of a row do not fit its anchors, and the cure."""
-    rules = Rules.of(config)
-    if count == 0 and not rules.sequences:
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
-            "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
-            "conversation, or `IGCConfig.from_tokenizer(...)`, which finds anchors in the text."
-        )
     if count == 0:
-        more = len(rules.sequences) - 8
-        shown = f"{rules.sequences[:8]}" + (f" and {more} more" if more > 0 else "")
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: none of "
-            f"the token sequences {shown} occurs in it. Write the row as a conversation, or set "
-            '`IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch.'
-        )
+        sequences = Rules.of(config).sequences
+        why = "no labelled token follows one without a label. Use `prompt` and `completion` columns, or "
+        why += "`assistant_only_loss=True` for a conversation"
+        if sequences:
+            why = f"it has none of the {len(sequences)} token sequences, such as {sequences[0]}. Write it as a "
+            why += 'conversation, or set `IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch'
+        return f"the operand columns describe a calculation, but the row has no anchor: {why}."
     anchors = f"{count} anchor{'s' if count > 1 else ''}"
     first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
     found = f"have {steps} entries" if isinstance(first, list | tuple) else "describe one calculation"
@@ -234,9 +227,9 @@ class RowCheck:
         cut = any(step.operator is not None for at, step in found.at.items() if at > last)
         other = [said for at, step in kept.items() if (said := self._other_answer(row, at, step, where))]
         told = {"cut": ["Set `max_length` higher."] * cut, "unread": found.unread, "other": other}
-        for kind, said in told.items():
-            if said and self.is_stream and is_new(_told, f"{self.dataset_name} {kind}"):
-                warn(kind, self.dataset_name, "some rows", said[0], self.max_length)
+        for kind, reasons in told.items():
+            if reasons and self.is_stream and is_new(_told, f"{self.dataset_name} {kind}"):
+                warn(kind, self.dataset_name, "some rows", reasons[0], self.max_length)
         steps = [(at, one.operator, one.operands, one.result, one.status) for at, one in kept.items()]
         return {STEPS: json.dumps({"steps": steps, **told})}
 
