@@ -109,7 +109,7 @@ class Chat:
         text = chat_text(self._tokenizer, messages)
         ids = self._tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"].to(self._model.device)
         limit = longest_text(self._model)
-        room = self._max_new_tokens if limit is None else min(self._max_new_tokens, limit - ids.shape[1])
+        room = min(self._max_new_tokens, limit - ids.shape[1])
         if room < 1:
             self._say(f"The conversation is longer than the model's {limit} tokens. Begin a new one with /new.")
             return None

@@ -229,7 +229,7 @@ def _checked_tokens(
     tokens = prompt_tokens(tokenizer, prompts, raw)
     limit = longest_text(model)
     for index, row in enumerate(tokens):
-        if limit is not None and len(row) + max_new_tokens > limit:
+        if len(row) + max_new_tokens > limit:
             raise ValueError(
                 f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
                 f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
