@@ -166,12 +166,13 @@ def audit(
     findings = [Finding(i, items[i], answers[i], *cause_of(items[i], answers[i], opened.get(i))) for i in wrong]
     causes = Counter(finding.cause for finding in findings)
     details = {
-        name: dict(Counter(one.detail for one in findings if one.cause == name and one.detail).most_common())
+        name: dict(Counter(one.detail for one in findings if one.cause == name).most_common())
         for name in _OF_FEW_DETAILS
+        if causes[name]
     }
     del report["mistakes"]  # the findings are these, and all of them
     report |= {"wrong": len(findings), "causes": dict(causes.most_common())}
-    return Audit(report | {"details": {name: found for name, found in details.items() if found}}, findings)
+    return Audit(report | {"details": details}, findings)
 
 
 @contextmanager

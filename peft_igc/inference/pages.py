@@ -64,7 +64,7 @@ def _template() -> Any:
         return Markup(f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'")
 
     environment.globals |= {"style": style, "policy": policy, "kind_of": _kind, "details_of": _details}
-    environment.globals |= {"tokens_of": _tokens, "groups_of": _groups}
+    environment.globals["tokens_of"] = _tokens
     return environment.get_template("pages.html").module
 
 
@@ -92,11 +92,6 @@ def _details(step: StepRecord) -> list[tuple[str, str]]:
     """All that is shown of a step when it is opened."""
     facts = [("after", step.before), ("at token", f"{step.position} {step.anchor!r}")]
     return [*facts, *((title, f"{text}  {sure}".rstrip()) for title, text, sure in facts_of(step))]
-
-
-def _groups(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    scores = sorted(report["groups"].items())
-    return [(name, f"{score['exact_match']:.2%} of {score['n']:,}") for name, score in scores]
 
 
 def _tokens(text: TextRecord) -> Iterator[dict[str, Any]]:
