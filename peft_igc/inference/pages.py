@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,11 +68,10 @@ def _template() -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """A value for an element or a quoted attribute. Control characters, which HTML does not allow, are replaced."""
+    """A value whose text is escaped next. Control characters, which HTML does not allow, are replaced."""
     if hasattr(value, "__html__"):
         return value
-    visible = "".join(char if char >= " " or char in "\n\t" else "\ufffd" for char in str(value))
-    return Markup(html.escape(visible, quote=True))
+    return "".join(char if char >= " " or char in "\n\t" else "\ufffd" for char in str(value))
 
 
 def _hash(content: str) -> str:
