@@ -35,7 +35,6 @@ from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
 
 
-FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
 Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text
 _FILL = 0  # the token with which the harness fills short rows, on the right and without a mask
