@@ -74,7 +74,7 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
         ends = before_labels(labels) if rules.prompt_end else []
         turns = [kind != INLINE or at in ends for at, kind in anchors]
         if len(steps) != sum(turns):
-            raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), row, config)}")
+            raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), config)}")
         entries = iter(steps)
         steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
     since = context_starts(config.reading_context, rules, anchors, ids=ids)
@@ -90,7 +90,7 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
     return found
 
 
-def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig) -> str:
+def _mismatch(count: int, steps: int, config: IGCConfig) -> str:
     """Why the entries of a row do not fit its anchors, and the cure."""
     if count == 0:
         sequences = Rules.of(config).sequences
@@ -100,12 +100,9 @@ def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig)
             why = f"it has none of the {len(sequences)} token sequences, such as {sequences[0]}. Write it as a "
             why += 'conversation, or set `IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch'
         return f"the operand columns describe a calculation, but the row has no anchor: {why}."
-    anchors = f"{count} anchor{'s' if count > 1 else ''}"
-    first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
-    found = f"have {steps} entries" if isinstance(first, list | tuple) else "describe one calculation"
     return (
-        f"the row has {anchors}, but its operand columns {found}. Make each column a list with one entry per anchor "
-        "(None for an anchor without an annotation)."
+        f"the anchors of the row are {count}, the entries of its operand columns {steps}. Make each column a list with "
+        "one entry per anchor (None for an anchor without an annotation)."
     )
 
 
