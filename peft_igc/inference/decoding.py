@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from jinja2.exceptions import TemplateError
 from tqdm import tqdm
 from transformers import GenerationConfig
 
@@ -56,8 +57,6 @@ def chat_text(
     Raises:
         ValueError: if there is no chat template, or if it fails; the message ends with `cure`.
     """
-    from jinja2.exceptions import TemplateError
-
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
     try:
