@@ -101,8 +101,8 @@ def _mismatch(count: int, steps: int, config: IGCConfig) -> str:
             why += 'conversation, or set `IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch'
         return f"the operand columns describe a calculation, but the row has no anchor: {why}."
     return (
-        f"the anchors of the row are {count}, the entries of its operand columns {steps}. Make each column a list with "
-        "one entry per anchor (None for an anchor without an annotation)."
+        f"the anchors of the row are {count}, the entries of its operand columns {steps}. Make each column a list "
+        "with one entry per anchor (None for an anchor without an annotation)."
     )
 
 
