@@ -93,18 +93,12 @@ _DEVICE: _Options = [
 ]
 _ADAPTER = 'saved adapter, or "tiny" for that of the embedded base'
 _MODEL: _Options = [_BASE, _option("--adapter", _ADAPTER, "DIR", required=True), *_DEVICE]
-_BASE_OR_MODEL: _Options = [
-    _BASE,
-    _option("--adapter", f"{_ADAPTER}; without it the base is evaluated", "DIR"),
-    *_DEVICE,
-]
 _DECODING: _Options = [
     _flag("--raw", "use prompts without the chat template"),
     _number("--max-new-tokens", 24, "tokens per answer"),
 ]
-_ITEMS = "JSON lines or CSV with `prompt`, `target`, optional `group`; also .gz"
 _DATA: _Options = [
-    _option("--data", _ITEMS, "FILE", required=True),
+    _option("--data", "JSON lines or CSV with `prompt`, `target`, optional `group`; also .gz", "FILE", required=True),
     *_DECODING,
     _number("--batch-size", 64, "prompts per batch"),
 ]
@@ -130,7 +124,9 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
         commands.evaluate,
         "exact match of generated answers on a JSONL or CSV file",
         [
-            *_BASE_OR_MODEL,
+            _BASE,
+            _option("--adapter", f"{_ADAPTER}; without it the base is evaluated", "DIR"),
+            *_DEVICE,
             *_DATA,
             _option("--output", "file for the results, as JSON", "FILE", required=True),
             _option("--predictions", "file for all answers, as JSON lines: `answer`, `right`, `cut`, `steps`", "FILE"),
@@ -244,19 +240,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(str(error) or "Interrupted: results are written at the end only.", file=sys.stderr)
         return int(getattr(error, "code", 130))
     except (ValueError, OSError) as error:
-        if not _is_for_users(error):
+        # For users are errors about a file, and the package's own checks: the last frame is where one was raised.
+        raised = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()
+        if not isinstance(error, OSError) and not raised.is_relative_to(Path(__file__).resolve().parent):
             raise
         print(f"peft-igc: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-
-
-def _is_for_users(error: Exception) -> bool:
-    """Whether an error is meant for users: about a file, or raised by code of this package."""
-    if isinstance(error, OSError):
-        return True
-    frames = traceback.extract_tb(error.__traceback__)
-    # The last frame is where the error was raised: this folder has the package's own checks.
-    return Path(frames[-1].filename).resolve().is_relative_to(Path(__file__).resolve().parent)
 
 
 if __name__ == "__main__":

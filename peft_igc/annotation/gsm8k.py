@@ -20,7 +20,7 @@ from fractions import Fraction
 from os.path import commonprefix
 from typing import Any, NamedTuple, cast
 
-from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, columns_of, has_number, label
+from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, WrongType, columns_of, has_number, label
 from ..data.exact_values import NotAnExpression, items_of, label_expression
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC
@@ -107,8 +107,8 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
             `from_tokenizer(..., anchors=[..., "="])`.
 
     Raises:
-        TypeError: A row or a field has another type.
-        ValueError: A field is missing or empty, no row is left, or tokenizer, template or config are unsuitable.
+        WrongType: A field is missing, empty or of another type.
+        ValueError: No row is left, or tokenizer, template or config are unsuitable.
     """
     _check_tools(tokenizer, config)
     report, made = Report(), list[dict[str, Any]]()
@@ -157,10 +157,10 @@ def _text(row: Any, name: str, where: str) -> str:
     text = row.get(name) if isinstance(row, Mapping) else None
     if isinstance(text, str) and text.strip():
         return text
-    got = f"{row if text is None else text!r}"
-    raise (ValueError if isinstance(row, Mapping) and isinstance(text, str | None) else TypeError)(
-        f"{where}: the field `{name}` must be a string that is not empty, got {got:.200}. Leave the row out, or name "
-        "its fields `question` and `answer`."
+    got = row if text is None else text
+    raise WrongType(
+        f"{where}: the field `{name}` must be a string that is not empty, got {got!r:.200}. Leave the row out, or "
+        "name its fields `question` and `answer`."
     )
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ..data.columns import COLUMNS, columns_of, has_number
 from ..data.files import write_rows
@@ -275,7 +276,7 @@ def answer_losses(
         (_context(tokenizer, row.context, note), tokenizer(row.answer, add_special_tokens=False)["input_ids"])
         for row, note in tried
     ]
-    longest = longest_text(model) or float("inf")
+    longest = longest_text(model)
     fit = [at for at, (before, answer) in enumerate(tokens) if len(before) + len(answer) <= longest]
     losses: list[float | None] = [None] * len(tokens)
     for chosen in batches_of([[*before, *answer] for before, answer in (tokens[at] for at in fit)], batch_size):
@@ -298,13 +299,9 @@ def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> 
 @torch.no_grad()
 def _batch_losses(model: Any, padding: int, tokens: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """The mean loss of each answer, given the tokens before it."""
-    longest = max(len(before) + len(answer) for before, answer in tokens)
-    ids = torch.full((len(tokens), longest), padding)  # [B, T], padded on the right
-    mask = torch.zeros_like(ids)
-    for index, (before, answer) in enumerate(tokens):
-        ids[index, : len(before) + len(answer)] = torch.tensor(before + answer)
-        mask[index, : len(before) + len(answer)] = 1
-    ids, mask = ids.to(model.device), mask.to(model.device)
+    texts = [torch.tensor(before + answer, device=model.device) for before, answer in tokens]
+    ids = pad_sequence(texts, batch_first=True, padding_value=padding)  # [B, T], padded on the right
+    mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits  # [B, T, V]
     losses = []
     for scores, row, (before, answer) in zip(logits, ids, tokens, strict=True):

@@ -228,11 +228,9 @@ def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str,
 def draw_curves(found: Calibration, path: Path) -> None:
     """Plots the curves of the items that were fitted and of the others side by side, with a line at the threshold."""
     # Imported here, without `pyplot`, whose state belongs to the caller.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 3.4 * len(found.kinds)), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = iter(figure.subplots(len(found.kinds), 2).flat)
     places = range(len(THRESHOLDS))
     for kind, name in itertools.product(found.kinds, ("fitted", "tested")):

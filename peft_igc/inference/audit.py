@@ -34,8 +34,7 @@ from ..text.refusals import Reason
 from ..text.values import Limits
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
-from .decoding import prompt_tokens
-from .evaluation import answer_items, answer_tokens, is_right
+from .evaluation import answer_items, generate_answers, is_right
 from .pages import audit_page
 from .records import Answer
 
@@ -155,23 +154,24 @@ def audit(
     Raises:
         ValueError: if no IGC adapter is active, and as in `evaluate`.
     """
-    decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
+    decoding: dict[str, Any] = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
     answers, report = answer_items(model, tokenizer, items, decoding, progress, record=True)
     wrong = [i for i, answer in enumerate(answers) if not is_right(answer, items[i])]
     doubtful = [i for i in wrong if _plain(items[i]["target"]) in [step.result for step in answers[i].steps]]
-    tokens = prompt_tokens(tokenizer, [items[i]["prompt"] for i in doubtful], raw)
     with open_gates(model):
-        again = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
+        prompts = [items[i]["prompt"] for i in doubtful]
+        again = generate_answers(model, tokenizer, prompts, **decoding, return_steps=True)
     opened = {i: is_right(answer, items[i]) for i, answer in zip(doubtful, again, strict=True)}
     findings = [Finding(i, items[i], answers[i], *cause_of(items[i], answers[i], opened.get(i))) for i in wrong]
     causes = Counter(finding.cause for finding in findings)
     details = {
-        name: dict(Counter(one.detail for one in findings if one.cause == name and one.detail).most_common())
+        name: dict(Counter(one.detail for one in findings if one.cause == name).most_common())
         for name in _OF_FEW_DETAILS
+        if causes[name]
     }
     del report["mistakes"]  # the findings are these, and all of them
     report |= {"wrong": len(findings), "causes": dict(causes.most_common())}
-    return Audit(report | {"details": {name: found for name, found in details.items() if found}}, findings)
+    return Audit(report | {"details": details}, findings)
 
 
 @contextmanager

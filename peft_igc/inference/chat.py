@@ -17,7 +17,7 @@ import torch
 from transformers import TextStreamer
 
 from ..tuner.records import StepRecord
-from .decoding import chat_text, eval_mode, greedy, longest_text
+from .decoding import chat_text, eval_mode, greedy, left_padded, longest_text
 from .records import NOWHERE, harmless
 from .tracing import Recording, igc_trace
 
@@ -107,20 +107,19 @@ class Chat:
     def _generate(self, messages: list[dict[str, str]], steps: list[StepRecord] | None) -> str | None:
         """Streams the answer to a conversation, with notes of `steps`; None if there is no room for one."""
         text = chat_text(self._tokenizer, messages)
-        ids = self._tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"].to(self._model.device)
+        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         limit = longest_text(self._model)
-        room = self._max_new_tokens if limit is None else min(self._max_new_tokens, limit - ids.shape[1])
+        room = min(self._max_new_tokens, limit - len(ids))
         if room < 1:
             self._say(f"The conversation is longer than the model's {limit} tokens. Begin a new one with /new.")
             return None
         with torch.no_grad(), eval_mode(self._model):
             output = self._model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
+                **left_padded([ids], 0, self._model.device),
                 generation_config=greedy(self._model, self._tokenizer, room),
                 streamer=_Streamer(self._tokenizer, self._out, steps),
             )
-        return self._tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
+        return self._tokenizer.decode(output[0, len(ids) :].tolist(), skip_special_tokens=True).strip()
 
     def _say(self, text: str) -> None:
         self._out.write(text + "\n")

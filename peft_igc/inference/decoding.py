@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from jinja2.exceptions import TemplateError
 from tqdm import tqdm
 from transformers import GenerationConfig
 
@@ -56,8 +57,6 @@ def chat_text(
     Raises:
         ValueError: if there is no chat template, or if it fails; the message ends with `cure`.
     """
-    from jinja2.exceptions import TemplateError
-
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
     try:
@@ -67,13 +66,12 @@ def chat_text(
         raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
 
 
-def longest_text(model: Any) -> int | None:
-    """Number of positions of the model, or None without a limit.
+def longest_text(model: Any) -> int:
+    """Number of positions of the model; without a limit more than any text has.
 
     Beyond it, learned position embeddings raise an error and rotary ones become inaccurate.
     """
-    limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return limit
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
 
 
 def batches_of(tokens: Sequence[Sequence[int]], batch_size: int, progress: bool = False) -> Iterator[list[int]]:

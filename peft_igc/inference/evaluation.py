@@ -229,7 +229,7 @@ def _checked_tokens(
     tokens = prompt_tokens(tokenizer, prompts, raw)
     limit = longest_text(model)
     for index, row in enumerate(tokens):
-        if limit is not None and len(row) + max_new_tokens > limit:
+        if len(row) + max_new_tokens > limit:
             raise ValueError(
                 f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
                 f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
@@ -269,12 +269,11 @@ def answer_tokens(
             texts = [None] * len(chosen) if recording is None else recording.texts
             new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
             for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
-                answer = _answer(*decode_answer(tokenizer, row, ends), found, text)
-                answers[index] = dataclasses.replace(answer, active=config is not None)
+                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text, config is not None)
     return [answers[index] for index in range(len(tokens))]
 
 
-def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None) -> Answer:
+def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None, active: bool) -> Answer:
     """An answer whose steps are those of its record, which know more, but not whether their results are spelled."""
 
     def spelled(step: StepRecord) -> bool:
@@ -287,7 +286,7 @@ def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecor
     if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
         told = [written or spelled(step) for step, written in zip(steps, told, strict=False)]
     steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
-    return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps))
+    return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps), active)
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:

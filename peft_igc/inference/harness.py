@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from datasets import Dataset
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
+from peft import PeftModel
 
 from ..data.bigbench import bigbench_test_set
 from ..data.files import read_items
@@ -33,7 +35,6 @@ from ..tuner.hooks.wrapper import active_config
 from .loading import find_base, load_adapter
 
 
-FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
 Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text
 _FILL = 0  # the token with which the harness fills short rows, on the right and without a mask
@@ -112,8 +113,6 @@ class IGCLM(HFLM):
         if peft and (peft == TINY or Path(peft).expanduser().is_dir()):
             self._model = load_adapter(self._model, peft)
         elif peft:
-            from peft import PeftModel
-
             self._model = PeftModel.from_pretrained(self._model, peft, revision=kwargs.get("revision")).eval()
 
     def _loglikelihood_tokens(self, requests: Sequence[Request], *args: Any, **kwargs: Any) -> list[Any]:
@@ -160,8 +159,6 @@ def from_file(data: str | None = None, **metadata: Any) -> dict[str, Any]:
 
 
 def _rows(items: list[dict[str, Any]]) -> dict[str, Any]:
-    from datasets import Dataset
-
     columns = ("prompt", "target", "group")
     return {"test": Dataset.from_list([{name: str(item.get(name) or "") for name in columns} for item in items])}
 

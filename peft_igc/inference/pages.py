@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,16 +63,15 @@ def _template() -> Any:
         return Markup(f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'")
 
     environment.globals |= {"style": style, "policy": policy, "kind_of": _kind, "details_of": _details}
-    environment.globals |= {"tokens_of": _tokens, "groups_of": _groups}
+    environment.globals["tokens_of"] = _tokens
     return environment.get_template("pages.html").module
 
 
 def _shown(value: Any) -> Any:
-    """A value for an element or a quoted attribute. Control characters, which HTML does not allow, are replaced."""
+    """A value whose text is escaped next. Control characters, which HTML does not allow, are replaced."""
     if hasattr(value, "__html__"):
         return value
-    visible = "".join(char if char >= " " or char in "\n\t" else "\ufffd" for char in str(value))
-    return Markup(html.escape(visible, quote=True))
+    return "".join(char if char >= " " or char in "\n\t" else "\ufffd" for char in str(value))
 
 
 def _hash(content: str) -> str:
@@ -92,11 +90,6 @@ def _details(step: StepRecord) -> list[tuple[str, str]]:
     """All that is shown of a step when it is opened."""
     facts = [("after", step.before), ("at token", f"{step.position} {step.anchor!r}")]
     return [*facts, *((title, f"{text}  {sure}".rstrip()) for title, text, sure in facts_of(step))]
-
-
-def _groups(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    scores = sorted(report["groups"].items())
-    return [(name, f"{score['exact_match']:.2%} of {score['n']:,}") for name, score in scores]
 
 
 def _tokens(text: TextRecord) -> Iterator[dict[str, Any]]:

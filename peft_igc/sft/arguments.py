@@ -219,11 +219,10 @@ def check(parsed: Parsed) -> None:
 
 def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
     """The config of the calculator that the arguments describe, for the tokenizer of the base model."""
-    named = {f.name for f in dataclasses.fields(IGCConfig)} - _NOT_GIVEN - {"anchors"}
     given = {
-        f.name.removeprefix("igc_"): getattr(arguments, f.name)
-        for f in dataclasses.fields(arguments)
-        if f.name.removeprefix("igc_") in named and getattr(arguments, f.name) is not None
+        f.name: value
+        for f in dataclasses.fields(IGCConfig)
+        if f.name not in _NOT_GIVEN and (value := getattr(arguments, f"igc_{f.name}", None)) is not None
     }
     given.setdefault("confidence", CONFIDENCE)
     anchors: Any = arguments.igc_anchors or [ASSISTANT_HEADER]

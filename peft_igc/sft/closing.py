@@ -110,7 +110,7 @@ class Closing:
 
         Answers are if the share of right ones without the calculator is below the interval of those with it.
         """
-        if self.asked and (not self.read or self.read < LEAST_READ * self.asked):
+        if self.read < LEAST_READ * self.asked:
             return (
                 f"The reading learned next to nothing: {self.read} of {self.asked} held-out calculations are read "
                 f"right {_shown(self.read, self.asked)}. Train for more steps (`max_steps`), on more rows, or with "

@@ -16,6 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from datasets import LargeList, List, Value, concatenate_datasets, load_dataset, load_dataset_builder
+from datasets.exceptions import DatasetsError
+
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, check_names, has_number, spelled
@@ -34,7 +37,6 @@ CHAT_PAIR = f"{PAIR} of messages"
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
-_OF_LINES = (".jsonl", ".json")  # of files with one object per line
 LARGEST_PART = 10  # at most one of this many annotated rows is held out
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
@@ -215,9 +217,6 @@ def _mixed(mixture: Any, with_operands: bool) -> dict[str, Any]:
 def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
     """One dataset, `with_operands` in the form of `with_named_rows`. A path that does not exist is refused before
     `datasets` looks for it on the hub."""
-    from datasets import load_dataset, load_dataset_builder
-    from datasets.exceptions import DatasetsError
-
     here, source = Path(path).expanduser(), path
     if here.is_file():
         if here.suffix not in READERS or any(options.get(name) for name in ("name", "data_files", "data_dir")):
@@ -283,7 +282,7 @@ def _operand_columns(part: Any) -> list[str]:
 
 def _lines_of(part: Any, files: Sequence[str]) -> tuple[Path | None, list[tuple[int, bytes]]]:
     """The JSONL file of a dataset, and its lines with their numbers; (None, []) if it has several or none."""
-    if len(files) != 1 or (file := Path(files[0])).suffix not in _OF_LINES:
+    if len(files) != 1 or READERS.get((file := Path(files[0])).suffix) != "json":
         return None, []
     numbered = enumerate(file.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
     lines = [(number, line) for number, line in numbered if line.strip()]
@@ -300,8 +299,6 @@ def _kind(feature: Any) -> str:
 
 def _strings(feature: Any) -> Any:
     """The feature with strings as values."""
-    from datasets import List, Value
-
     return List(_strings(feature.feature)) if hasattr(feature, "feature") else Value("string")
 
 
@@ -346,8 +343,6 @@ def join(parts: dict[str, Any]) -> Any:
     If one part has lists of annotations, the single annotations of the others become lists of one. Parts that do not
     go together are named by a ValueError.
     """
-    from datasets import concatenate_datasets
-
     if len(parts) == 1:
         return next(iter(parts.values()))
     forms = {name: _form(name, part) for name, part in parts.items()}
@@ -367,16 +362,12 @@ def join(parts: dict[str, Any]) -> Any:
 
 def _has_lists(part: Any) -> bool:
     """Whether the operand columns hold one entry per anchor."""
-    from datasets import LargeList, List
-
     features = part.features or {}
     return any(isinstance(features.get(name), (List, LargeList)) for name in (COLUMNS[0], EXPRESSION_COLUMN))
 
 
 def _as_lists(part: Any) -> Any:
     """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
-    from datasets import List, Value
-
     if not (present := _operand_columns(part)):
         return part
     features = part.features.copy()

@@ -23,8 +23,7 @@ import torch
 
 from ..calibration.calibrate import CURVE, calibrate, save_calibration
 from ..data.bigbench import OPERATION_NAMES, bigbench_test_set
-from ..inference.decoding import prompt_tokens
-from ..inference.evaluation import answer_tokens, duration, interval, versions
+from ..inference.evaluation import duration, generate_answers, interval, versions
 from ..inference.loading import load_adapter, load_base
 from ..text.values import Limits
 from ..trainer.precision import computes_bf16
@@ -213,11 +212,10 @@ class Measurement:
         whole = self._answered(model, part)
         whole.pop("mistakes")
         found = {**whole, "whole_answer": whole["exact_match"], "number_only": None}
-        if self.settings.number_only_tokens:
-            asked = prompt_tokens(self.tokenizer, [item["prompt"] + _NUMBER_ONLY for item in part], False)
-            sizes = self.settings.batch_size, self.settings.number_only_tokens
-            answers = answer_tokens(model, self.tokenizer, asked, *sizes)
-            numbers = [re.findall(r"-?[0-9][0-9,]*", one.text) for one in answers]
+        if most := self.settings.number_only_tokens:
+            asked, size = [item["prompt"] + _NUMBER_ONLY for item in part], self.settings.batch_size
+            answers = generate_answers(model, self.tokenizer, asked, batch_size=size, max_new_tokens=most)
+            numbers = [re.findall(r"-?[0-9][0-9,]*", one) for one in answers]
             last = [one[-1].replace(",", "") if one else None for one in numbers]
             found["number_only"] = sum(a == b["target"] for a, b in zip(last, part, strict=True)) / len(part)
         return found

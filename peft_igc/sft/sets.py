@@ -22,8 +22,7 @@ from ..data.columns import has_number
 from ..data.mixture import Mixture
 from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
-from ..inference.decoding import prompt_tokens
-from ..inference.evaluation import answer_tokens, count_answers, is_right
+from ..inference.evaluation import answer_items, is_right
 from ..text.rounding import EXACT
 from ..text.values import Limits
 
@@ -112,15 +111,14 @@ def answered(
     An answer is `right` if it equals its target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`.
     """
     start = time.perf_counter()
-    tokens = prompt_tokens(tokenizer, [item["prompt"] for item in items], False)
-    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
-    right = [is_right(one, item) for one, item in zip(answers, items, strict=True)]
+    grouped = [{**item, "group": item.get("group") or "all"} for item in items]
+    decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": False}
+    answers, counted = answer_items(model, tokenizer, grouped, decoding)
     verdicts = [
-        RIGHT if hit else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
-        for hit, one in zip(right, answers, strict=True)
+        RIGHT if is_right(one, item) else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
+        for one, item in zip(answers, items, strict=True)
     ]
     report = _report(items, verdicts, [one.text for one in answers], start)
-    counted = count_answers([{**item, "group": item.get("group") or "all"} for item in items], answers)
     return report | {name: counted[name] for name in ("groups", "exact_match")}
 
 

@@ -50,8 +50,7 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
     sentence; an adapter trained on that token would sometimes begin a sentence in the place of a number.
 
     Args:
-        rows: Rows with operand columns, and with either `prompt` and `completion`, or `messages`. In `messages` every
-            answer gets labels.
+        rows: Rows with operand columns, a `prompt`, and a `completion` of one message.
         tokenizer: A fast tokenizer with a chat template.
 
     Returns:
@@ -61,45 +60,29 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
         ValueError: The chat template renders a prompt differently if an answer follows, or a token spans the beginning
             of an answer.
     """
-    chats = [row["messages"] if "messages" in row else [*row["prompt"], *row["completion"]] for row in rows]
-    wanted = [row["messages"] if "messages" in row else row["completion"] for row in rows]
-    texts = tokenizer.apply_chat_template(chats, tokenize=False)
+    texts = tokenizer.apply_chat_template([[*row["prompt"], *row["completion"]] for row in rows], tokenize=False)
     encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     made = []
-    for row, chat, answers, text, ids, offsets in zip(
-        rows, chats, wanted, texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
-    ):
-        labels = [-100] * len(ids)
-        results = row["igc_result"] if isinstance(row["igc_result"], (list, tuple)) else None
-        turns = [at for at, message in enumerate(chat) if message["role"] == "assistant"]
-        for number, at in enumerate(turns):
-            if not any(message is chat[at] for message in answers):
-                continue
-            start, end = _answer(tokenizer, chat, at, text)
-            if start not in {first for first, _ in offsets}:
-                raise ValueError(
-                    f"The tokenizer joins the beginning of the answer {chat[at]['content']!r:.80} with the text "
-                    "before it. Train with `prompt` and `completion` columns instead, which TRL aligns."
-                )
-            inside = [place for place, (first, _) in enumerate(offsets) if start <= first < end]
-            # A list of results belongs to the turns only if it has as many entries; otherwise to anchors in the texts.
-            result = row["igc_result"] if results is None else results[number] if len(turns) == len(results) else None
-            if result and chat[at]["content"].find(result) > 0:
-                inside = inside[1:]
-            for place in inside:
-                labels[place] = ids[place]
+    for row, text, ids, offsets in zip(rows, texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        prompt, (answer,) = row["prompt"], row["completion"]
+        before = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+        if not text.startswith(before):
+            raise ValueError(
+                f"The chat template renders the prompt {prompt!r} differently when an answer follows it. "
+                "Train with `prompt` and `completion` columns instead, which TRL aligns."
+            )
+        begins, start = [first for first, _ in offsets], len(before)
+        if start not in begins:
+            raise ValueError(
+                f"The tokenizer joins the beginning of the answer {answer['content']!r:.80} with the text "
+                "before it. Train with `prompt` and `completion` columns instead, which TRL aligns."
+            )
+        labels = [token if first >= start else -100 for token, first in zip(ids, begins, strict=True)]
+        result = row["igc_result"]
+        if isinstance(result, list | tuple):  # several entries belong to anchors in the texts
+            result = result[0] if len(result) == 1 else None
+        if result and answer["content"].find(result) > 0:
+            labels[begins.index(start)] = -100
         columns = {name: row.get(name) for name in ALL_COLUMNS}
         made.append({"input_ids": ids, "labels": labels, **columns})
     return made
-
-
-def _answer(tokenizer: Any, chat: list[dict[str, str]], at: int, text: str) -> tuple[int, int]:
-    """The characters at which message `at` of a chat begins and ends in its text, with the end of its turn."""
-    before = tokenizer.apply_chat_template(chat[:at], tokenize=False, add_generation_prompt=True)
-    whole = text if at == len(chat) - 1 else tokenizer.apply_chat_template(chat[: at + 1], tokenize=False)
-    if not (text.startswith(whole) and whole.startswith(before)):
-        raise ValueError(
-            f"The chat template renders the prompt {chat[:at]!r} differently when an answer follows it. "
-            "Train with `prompt` and `completion` columns instead, which TRL aligns."
-        )
-    return len(before), len(whole)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
-from trl import SFTConfig
 
 from ..tuner.config import IGCConfig
 from ..tuner.layer import IGCLayer
@@ -89,10 +88,8 @@ def refuse_others_trained(model: nn.Module) -> None:
 
 def refuse_packing(args: Any) -> None:
     """Refuses options that put several texts into one row, since a calculation would read across them."""
-    if not isinstance(args, SFTConfig):
-        return
     for name in ("packing", "eval_packing", "padding_free"):
-        if getattr(args, name):
+        if getattr(args, name, False):  # other training arguments, or none, have no such option
             raise ValueError(
                 f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
                 f"silently learn nothing. Set `{name}=False`, or train without an IGC adapter."

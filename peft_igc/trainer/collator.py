@@ -25,7 +25,7 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import PADDING
 from ..tuner.anchors import Rules, anchors_of_labels, even, positions
 from ..tuner.config import IGCConfig
-from .labels import STEPS, steps_of, steps_of_checked, warn_of_unread
+from .labels import STEPS, steps_of, steps_of_checked, warn
 
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             found = steps_of(example, self.igc_config, self._name(example))
         if found.unread and not self._warned:
             self._warned = True
-            warn_of_unread("training", "some rows", found.unread[0])
+            warn("unread", "training", "some rows", found.unread[0])
         return found.at
 
     def _name(self, example: Mapping[str, Any]) -> str:

@@ -28,14 +28,11 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
     Raises:
         ValueError: The mapping is none, has another key, or lacks one that is required.
     """
-    known = [one.name for one in fields(kind)]  # type: ignore[arg-type]
-    if not isinstance(given, Mapping) or set(given) - set(known):
-        odd = repr(given) if not isinstance(given, Mapping) else ", ".join(sorted(set(given) - set(known)))
-        raise ValueError(f"`{name}` is a mapping of {', '.join(known)}; got {odd}.")
     try:
         return kind(**given)
-    except TypeError as error:  # a field without a default
-        raise ValueError(f"`{name}` is incomplete: {error}.") from error
+    except TypeError as error:  # which names a key that is unknown or missing
+        known = ", ".join(one.name for one in fields(kind))  # type: ignore[arg-type]
+        raise ValueError(f"`{name}` {given!r:.80} is no mapping of {known}: {error}.") from error
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class ExactMatch:
         if next((index for index, token in enumerate(answer) if token in ends), len(answer)) >= self.max_new_tokens:
             return f"an answer longer than `igc_exact_match_tokens={self.max_new_tokens}`"
         limit = longest_text(model)
-        if limit is not None and len(prompt) + self.max_new_tokens > limit:
+        if len(prompt) + self.max_new_tokens > limit:
             return f"longer than the model's {limit} positions"
         return {"prompt": prompt, "target": decode_answer(self.tokenizer, answer, ends)[0].strip()}
 

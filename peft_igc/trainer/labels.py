@@ -74,7 +74,7 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
         ends = before_labels(labels) if rules.prompt_end else []
         turns = [kind != INLINE or at in ends for at, kind in anchors]
         if len(steps) != sum(turns):
-            raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), row, config)}")
+            raise ValueError(f"{where}: {_mismatch(len(anchors), len(steps), config)}")
         entries = iter(steps)
         steps = [next(entries) if is_turn else UNKNOWN for is_turn in turns]
     since = context_starts(config.reading_context, rules, anchors, ids=ids)
@@ -90,29 +90,19 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
     return found
 
 
-def _mismatch(count: int, steps: int, row: Mapping[str, Any], config: IGCConfig) -> str:
+def _mismatch(count: int, steps: int, config: IGCConfig) -> str:
     """Why the entries of a row do not fit its anchors, and the cure."""
-    rules = Rules.of(config)
-    if count == 0 and not rules.sequences:
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
-            "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
-            "conversation, or `IGCConfig.from_tokenizer(...)`, which finds anchors in the text."
-        )
     if count == 0:
-        more = len(rules.sequences) - 8
-        shown = f"{rules.sequences[:8]}" + (f" and {more} more" if more > 0 else "")
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: none of "
-            f"the token sequences {shown} occurs in it. Write the row as a conversation, or set "
-            '`IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch.'
-        )
-    anchors = f"{count} anchor{'s' if count > 1 else ''}"
-    first = row.get(EXPRESSION_COLUMN) if row.get("igc_operator") is None else row["igc_operator"]
-    found = f"have {steps} entries" if isinstance(first, list | tuple) else "describe one calculation"
+        sequences = Rules.of(config).sequences
+        why = "no labelled token follows one without a label. Use `prompt` and `completion` columns, or "
+        why += "`assistant_only_loss=True` for a conversation"
+        if sequences:
+            why = f"it has none of the {len(sequences)} token sequences, such as {sequences[0]}. Write it as a "
+            why += 'conversation, or set `IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch'
+        return f"the operand columns describe a calculation, but the row has no anchor: {why}."
     return (
-        f"the row has {anchors}, but its operand columns {found}. Make each column a list with one entry per anchor "
-        "(None for an anchor without an annotation)."
+        f"the anchors of the row are {count}, the entries of its operand columns {steps}. Make each column a list "
+        "with one entry per anchor (None for an anchor without an annotation)."
     )
 
 
@@ -193,6 +183,15 @@ def _missing(step: StepLabel, place: _Place, config: IGCConfig) -> str | None:
 
 # ------------------------------------------------------------------------------------------ of a whole dataset
 _told: set[str] = set()  # about which streams, whose rows are checked one by one in every epoch
+_WARNINGS = {
+    "cut": "{length} cuts {rows} of the {name} dataset before an anchor with operands. The steps removed are not "
+    "supervised, and rows without a remaining label are dropped. {detail}",
+    "unread": "In {rows} of the {name} dataset the text says no expression that rules read as `igc_expression` has it "
+    "(the first: {detail}). The calculator is silent there, so these steps are not supervised. Write the expression "
+    "in symbols before its anchor.",
+    "other": "In {rows} of the {name} dataset the answer is another number than the calculator's (the first: "
+    "{detail}). Correct the answer, the operands or their order.",
+}
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class RowCheck:
     is_stream: bool = False  # whether rows cannot be counted in advance; the first one is then warned of
 
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, str]:
-        """The column `STEPS` of a row: its labels, the number of those that are cut, and why others are not read.
+        """The column `STEPS` of a row: its labels, and for each of `_WARNINGS` what is told of it.
 
         Raises:
             TypeError, ValueError: As `steps_of`, or if the operands of a step follow its anchor.
@@ -222,16 +221,14 @@ class RowCheck:
             # step is kept with its anchor and one more token: the label after a prompt's end makes it an anchor.
             last = -1 if self.keep_end else self.max_length - 2
         kept = {at: step for at, step in found.at.items() if at <= last}
-        cut = sum(step.operator is not None for at, step in found.at.items() if at > last)
-        if cut and self.is_stream and is_new(_told, f"{self.dataset_name} cut"):
-            _warn_of_cut(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
-        if found.unread and self.is_stream and is_new(_told, f"{self.dataset_name} unread"):
-            warn_of_unread(self.dataset_name, "some rows", found.unread[0])
+        cut = any(step.operator is not None for at, step in found.at.items() if at > last)
         other = [said for at, step in kept.items() if (said := self._other_answer(row, at, step, where))]
-        if other and self.is_stream and is_new(_told, f"{self.dataset_name} other"):
-            _warn_of_other_answers(self.dataset_name, "some rows", other[0])
+        told = {"cut": ["Set `max_length` higher."] * cut, "unread": found.unread, "other": other}
+        for kind, reasons in told.items():
+            if reasons and self.is_stream and is_new(_told, f"{self.dataset_name} {kind}"):
+                warn(kind, self.dataset_name, "some rows", reasons[0], self.max_length)
         steps = [(at, one.operator, one.operands, one.result, one.status) for at, one in kept.items()]
-        return {STEPS: json.dumps({"steps": steps, "cut": cut, "unread": found.unread, "other": other})}
+        return {STEPS: json.dumps({"steps": steps, **told})}
 
     def _other_answer(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> str | None:
         """What is wrong with an answer after an anchor that is a number alone, and not the result of the step."""
@@ -278,10 +275,9 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     name, length = check.dataset_name, check.max_length
     dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
     rows = [json.loads(one) for one in dataset[STEPS]]
-    if unread := [row["unread"][0] for row in rows if row["unread"]]:
-        warn_of_unread(name, f"{len(unread)} of {len(rows)} rows", unread[0])
-    if other := [row["other"][0] for row in rows if row["other"]]:
-        _warn_of_other_answers(name, f"{len(other)} of {len(rows)} rows", other[0])
+    for kind in ("unread", "other"):
+        if said := [row[kind][0] for row in rows if row[kind]]:
+            warn(kind, name, f"{len(said)} of {len(rows)} rows", said[0])
     if not (cut := [at for at, row in enumerate(rows) if row["cut"]]):
         return dataset
     longest = max(map(len, dataset.select(cut)["input_ids"]))
@@ -292,7 +288,7 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
             "or shorten the prompts."
         )
     cure = f"These are {len(cut) / len(rows):.1%} of its rows; `max_length={longest}` would do for all of them."
-    _warn_of_cut(name, length, f"{len(cut)} of {len(rows)} rows", cure)
+    warn("cut", name, f"{len(cut)} of {len(rows)} rows", cure, length)
     return dataset
 
 
@@ -301,26 +297,6 @@ def _length(max_length: int | None) -> str:
     return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
 
 
-def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str) -> None:
-    """Warns that truncation removes supervised steps of some rows."""
-    logger.warning(
-        f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
-        f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
-    )
-
-
-def _warn_of_other_answers(dataset_name: str, rows: str, first: str) -> None:
-    """Warns of answers that are other numbers than the calculator's."""
-    logger.warning(
-        f"In {rows} of the {dataset_name} dataset the answer is another number than the calculator's (the first: "
-        f"{first}). Correct the answer, the operands or their order."
-    )
-
-
-def warn_of_unread(dataset_name: str, rows: str, first: str) -> None:
-    """Warns of steps whose expression is not what the rules read."""
-    logger.warning(
-        f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
-        f"has it (the first: {first}). The calculator is silent there, so these steps are not supervised. Write the "
-        "expression in symbols before its anchor."
-    )
+def warn(kind: str, dataset_name: str, rows: str, detail: str, max_length: int | None = None) -> None:
+    """Warns of rows of a dataset: one of `_WARNINGS`."""
+    logger.warning(_WARNINGS[kind].format(length=_length(max_length), rows=rows, name=dataset_name, detail=detail))

@@ -155,11 +155,10 @@ def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args
 
 
 def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
-    """The trainable parameters of each reading and of each writing in a model, without empty lists."""
+    """The trainable parameters of each reading and of each writing in a model."""
     layers = calculators(model)
     mappings = [m for one in layers for name in one.adapter_layer_names for m in getattr(one, name).values()]
-    found = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
-    return [parameters for parameters in found if parameters]
+    return [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
 
 
 def check_muon(trainer: Any) -> None:

@@ -6,7 +6,7 @@ another one more slowly than in fp32. So a matrix product is timed, once per pro
 
 from __future__ import annotations
 
-import time
+import timeit
 from functools import cache
 
 import torch
@@ -34,9 +34,4 @@ def _seconds(dtype: torch.dtype) -> float:
     """The shortest time of a matrix product. Other work on the machine makes single times too long."""
     rows, inputs, outputs = _SIZES
     x, weight = (torch.ones(n, inputs, dtype=dtype, device="cpu") for n in (rows, outputs))
-    times = []
-    for _ in range(_ROUNDS):
-        start = time.perf_counter()
-        torch.nn.functional.linear(x, weight)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(timeit.repeat(lambda: torch.nn.functional.linear(x, weight), number=1, repeat=_ROUNDS))

@@ -45,11 +45,9 @@ def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> None:
 
 def _draw(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float]]]], path: Path) -> None:
     """Plots named curves in panels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # without a display, and without pyplot's global state
 
     figure = Figure(figsize=(8, 7), layout="constrained")
-    FigureCanvasAgg(figure)  # renders without a display, and without pyplot's global state
     for axes, (panel, curves) in zip(figure.subplots(len(panels)), panels.items(), strict=True):
         for name, points in sorted(curves.items()):
             axes.plot(*zip(*points, strict=True), "o--" if name.startswith("eval") else "-", markersize=3, label=name)

@@ -168,13 +168,11 @@ class IGCTrainer(SFTTrainer):
         if respell is not None:  # single digits are more tokens, and the length is that of what the model is given
             with global_then_local_main_first():
                 dataset = dataset.map(respell)
-        if not has_operands:
-            return prepare(dataset, processing_class, args, packing, None, dataset_name)
-        keep_end = args.truncation_mode == "keep_end"
-        is_stream = not isinstance(dataset, Dataset)
-        check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end, is_stream)
-        with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
-            dataset = checked_rows(dataset, check, args.dataset_num_proc)
+        if has_operands:
+            keep_end, is_stream = args.truncation_mode == "keep_end", not isinstance(dataset, Dataset)
+            check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end, is_stream)
+            with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
+                dataset = checked_rows(dataset, check, args.dataset_num_proc)
         return prepare(dataset, processing_class, args, packing, None, dataset_name)
 
     def _set_signature_columns_if_needed(self) -> None:

@@ -174,6 +174,6 @@ def test_rows_without_operands_may_train_what_a_saved_calculator_writes(base, tm
 # ------------------------------------------------------------------------------------------ paths
 @pytest.mark.parametrize("name", ["nosuch.jsonl", "data/nosuch.parquet", "nosuch.JSON", "nosuch.jsonl.gz", "a/b/c"])
 def test_a_file_that_does_not_exist_is_not_looked_for_on_the_hub(name, monkeypatch):
-    monkeypatch.setattr("datasets.load_dataset", lambda *args, **kwargs: pytest.fail("the hub was asked"))
+    monkeypatch.setattr("peft_igc.sft.datasets.load_dataset", lambda *args, **kwargs: pytest.fail("the hub was asked"))
     with pytest.raises(FileNotFoundError, match=re.escape(f"`{name}` does not exist")):
         load(ScriptArguments(dataset_name=name))

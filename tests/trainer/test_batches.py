@@ -14,17 +14,6 @@ def tokenizer():
     return make_tokenizer()
 
 
-def chat_rows(n, turns=3):
-    """Chats whose turns are generated rows, each with its operand columns."""
-    parts = [row for row in ArithmeticRows(seed=3).take(4 * n * turns) if len(row["prompt"]) == 1]
-    made = [parts[at : at + turns] for at in range(0, n * turns, turns)]
-    return [
-        {"messages": [m for row in chat for m in (*row["prompt"], *row["completion"])]}
-        | {name: [row[name] for row in chat] for name in COLUMNS}
-        for chat in made
-    ]
-
-
 def key(row):
     return (*row["input_ids"], row["igc_operator"], *(row["igc_operands"] or ()), row["igc_result"])
 
@@ -73,18 +62,3 @@ def test_a_template_that_rewrites_the_prompt_is_refused(tokenizer):
     tokenizer.chat_template = "{{ messages | length }}" + tokenizer.chat_template
     with pytest.raises(ValueError, match="renders the prompt .* differently when an answer follows"):
         tokenized(ArithmeticRows(seed=3).take(1), tokenizer)
-
-
-def test_of_a_chat_every_answer_is_labelled_and_nothing_else(tokenizer):
-    chats = chat_rows(20)
-    for chat, made in zip(chats, tokenized(chats, tokenizer), strict=True):
-        assert made["input_ids"] == tokenizer.apply_chat_template(chat["messages"], return_dict=True)["input_ids"]
-        labelled, expected = "", ""
-        for token, label in zip(made["input_ids"], made["labels"], strict=True):
-            assert label in (-100, token)
-            labelled += tokenizer.decode([token]) if label >= 0 else "|"
-        for message in chat["messages"]:
-            expected += message["content"] + tokenizer.eos_token if message["role"] == "assistant" else "|"
-        squeezed = "".join(c for i, c in enumerate(labelled) if c != "|" or labelled[i - 1 : i] != "|")
-        assert squeezed.replace(" ", "") == expected.replace(" ", "")
-        assert {name: made[name] for name in COLUMNS} == {name: chat[name] for name in COLUMNS}

@@ -98,7 +98,7 @@ def test_a_faulty_row_is_named_by_its_text(line):
 
 def test_a_supervised_row_without_the_configured_sequence_is_refused():
     many = [[9, 9, n] for n in range(5, 15)]
-    with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
+    with pytest.raises(ValueError, match=r"none of the 10 token sequences, such as \[9, 9, 5\]\. Write it as a"):
         collator(anchors={"inline": many})([example(["1+2=", "3"], **add("1", "2"))])
 
 
@@ -205,7 +205,7 @@ def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog, mo
     made = trainer(tmp_path, to_dataset(data).to_iterable_dataset(), max_length=11)
     assert "cuts" not in caplog.text
     made.train()
-    assert caplog.text.count("`max_length=11` cuts rows of the train dataset") == 1
+    assert caplog.text.count("`max_length=11` cuts some rows of the train dataset") == 1
 
 
 LENGTH = 18

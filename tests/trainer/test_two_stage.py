@@ -135,8 +135,14 @@ def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"igc_writing": {"batch_size": 4}}, "`igc_writing` is incomplete: .*'steps'"),
-        ({"igc_writing": {"step": 4}}, "`igc_writing` is a mapping of steps, batch_size, .*; got step"),
+        (
+            {"igc_writing": {"batch_size": 4}},
+            "`igc_writing` {'batch_size': 4} is no mapping of steps, batch_size, .* missing .*'steps'",
+        ),
+        (
+            {"igc_writing": {"step": 4}},
+            "`igc_writing` {'step': 4} is no mapping of steps, batch_size, .* unexpected .*'step'",
+        ),
         ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
         ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),
         ({"igc_writing": STAGE, "igc_writing_every": 2}, "two ways to train the writing"),
