@@ -34,8 +34,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.vocabulary import PADDING
 from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
-from ..tuner.hooks.install import wrapped_model
-from ..tuner.hooks.wrapper import active_config, active_layer
+from ..tuner.hooks.wrapper import active_config, active_layer, wrapped_model
 from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
 from ..tuner.steps import Generated, Step, Writing
 from .pages import trace_page, write

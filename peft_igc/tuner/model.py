@@ -126,6 +126,7 @@ class IGCModel(BaseTuner):
         if layer is None:
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
+            self._base[0].__dict__["_igc_layers"].append(layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
 
     def delete_adapter(self, adapter_name: str) -> None:

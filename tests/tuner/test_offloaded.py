@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import NESTED
 
-from peft_igc.tuner.hooks.install import wrapped_model
+from peft_igc.tuner.hooks.wrapper import wrapped_model
 
 
 accelerate = pytest.importorskip("accelerate")

@@ -60,9 +60,9 @@ _WRAPPERS: dict[str, type[Wrapper]] = {
 
 def install(model: nn.Module, first_layer: nn.Module) -> None:
     """Installs the hooks on a causal LM and on its first decoder layer. A second call does nothing."""
-    model.__dict__.pop("_igc_layers", None)
     if "_igc_handles" in model.__dict__:
         return
+    model.__dict__["_igc_layers"] = []
     model.__dict__["_igc_handles"] = [first_layer.register_forward_pre_hook(Capture(model), with_kwargs=True)]
     # The instance gets attributes that shadow the methods of its class: `generate` has no hooks, and a forward hook
     # does not run after a `KeyboardInterrupt` (torch 2.13), so the call would stay on its thread's stack.
@@ -99,8 +99,3 @@ def uninstall(model: nn.Module) -> None:
             del model.__dict__[name]
             if wrapper.replaced is not None:
                 model.__dict__[name] = wrapper.replaced
-
-
-def wrapped_model(model: nn.Module) -> nn.Module | None:
-    """The causal LM in `model` on which the hooks are installed, the `model` of its calls; None if there is none."""
-    return next((module for module in model.modules() if "_igc_handles" in module.__dict__), None)

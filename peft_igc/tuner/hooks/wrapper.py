@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from peft import PeftModel
 from torch import nn
 
 from ..config import IGCConfig
@@ -36,8 +35,8 @@ class Wrapper:
 
 def active_layer(model: nn.Module) -> tuple[Any, str]:
     """The `IGCLayer` in `model` with an active adapter that is not disabled, and its name; (None, "") for none."""
-    layer: Any
-    for layer in _layers_of(model):
+    causal_lm = wrapped_model(model)
+    for layer in [] if causal_lm is None else causal_lm.__dict__["_igc_layers"]:
         if not layer.disable_adapters:
             for name in layer.active_adapters:
                 if name in layer.igc_config:
@@ -45,15 +44,13 @@ def active_layer(model: nn.Module) -> tuple[Any, str]:
     return None, ""
 
 
-def _layers_of(model: nn.Module) -> list[nn.Module]:
-    """Every `IGCLayer` in `model`. Kept on the causal LM, because a walk over a large model takes as long as some
-    kernels, and `generate` asks before each token."""
-    base = model.get_base_model() if isinstance(model, PeftModel) else model
-    if "_igc_handles" not in base.__dict__:
-        return [module for module in base.modules() if hasattr(module, "igc_config")]
-    if "_igc_layers" not in base.__dict__:
-        base.__dict__["_igc_layers"] = [module for module in base.modules() if hasattr(module, "igc_config")]
-    return base.__dict__["_igc_layers"]
+def wrapped_model(model: nn.Module) -> nn.Module | None:
+    """The causal LM in `model` on which the hooks are installed, the `model` of its calls; None if there is none.
+
+    Its attribute `_igc_layers` has every `IGCLayer`, because a walk over a large model takes as long as some kernels,
+    and `generate` asks before each token.
+    """
+    return next((module for module in model.modules() if "_igc_layers" in module.__dict__), None)
 
 
 def active_config(model: nn.Module) -> IGCConfig | None:
