@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -118,15 +119,12 @@ def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call
     """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
     reading, steps, speaks = read_and_calculate(adapter, state, anchors, call)
     known = [[*earlier, *row] for earlier, row in zip(state.anchors, anchors, strict=True)]
-    state = state.changed(steps=state.steps.extended(steps), anchors=known)
+    rows = state.rows
     if adapter.style is not None:
-        rows = state.rows or (Row(),) * len(anchors)
-        state = state.changed(rows=begun(rows, adapter.style, anchors, steps, speaks))
-    write_from = first_to_write(adapter.config, call, steps) if speaks else None
-    if write_from is not None:
-        earlier = state.write_from
-        state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
-    return reading, state
+        rows = begun(rows or (Row(),) * len(anchors), adapter.style, anchors, steps, speaks)
+    both = state.write_from, first_to_write(adapter.config, call, steps) if speaks else None
+    write_from = min((at for at in both if at is not None), default=None)
+    return reading, replace(state, steps=state.steps.extended(steps), anchors=known, rows=rows, write_from=write_from)
 
 
 def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:

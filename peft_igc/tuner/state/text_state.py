@@ -51,8 +51,6 @@ class Steps(NamedTuple):
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
-        if not self.anchors.shape[1]:
-            return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
 
@@ -93,10 +91,6 @@ class TextState:
         none = torch.empty(rows, 0, dtype=torch.int64, device=device)
         steps = Steps(none, none.new_empty(rows, 0, result_digits), none, none, none)
         return cls(steps, [[]] * rows, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
-
-    def changed(self, **values: Any) -> TextState:
-        """The state with other values of some attributes."""
-        return replace(self, **values)
 
     @property
     def nbytes(self) -> int:
