@@ -25,7 +25,7 @@ from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
 from .saving.adapter_files import check_beside, check_names
-from .saving.companions import warn_of_left_out
+from .saving.companions import NESTED, warn_of_left_out
 
 
 def register() -> None:
@@ -33,8 +33,9 @@ def register() -> None:
     PEFT_TYPE_TO_CONFIG_MAPPING[IGC_PEFT_TYPE] = IGCConfig
     PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
-    _attach_to_the_causal_lm()
-    _load_what_was_saved()
+    if not hasattr(BaseTuner.__init__, "_igc"):
+        _attach_to_the_causal_lm()
+        _load_what_was_saved()
 
 
 def _attach_to_the_causal_lm() -> None:
@@ -44,8 +45,6 @@ def _attach_to_the_causal_lm() -> None:
     output head among "all linear" layers, and cannot be unloaded.
     """
     init = BaseTuner.__init__
-    if getattr(init, "_igc", False):
-        return
 
     @functools.wraps(init)
     def __init__(
@@ -60,7 +59,7 @@ def _attach_to_the_causal_lm() -> None:
         for name, config in new.items():
             check_beside(name, config, getattr(base, "peft_config", {}))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Already found a `peft_config` attribute in the model")  # intended
+            warnings.filterwarnings("ignore", NESTED[1])
             init(self, base, peft_config, adapter_name, *args, **kwargs)
         check_names(base, base.peft_config)
 
@@ -75,8 +74,6 @@ def _load_what_was_saved() -> None:
     """
     load, attach = PeftModel.load_adapter, PeftModel.__dict__["from_pretrained"].__func__
     load_onto: Any = PreTrainedModel.load_adapter
-    if getattr(load, "_igc", False):
-        return
 
     @functools.wraps(load)
     def load_adapter(self: PeftModel, model_id: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +100,6 @@ def _load_what_was_saved() -> None:
             warn_of_left_out(self, adapter_name or "default", Path(peft_model_id, subfolder))
         return result
 
-    load_adapter._igc = from_pretrained._igc = load_onto_base._igc = True  # type: ignore[attr-defined]
     PeftModel.load_adapter, PeftModel.from_pretrained = load_adapter, classmethod(from_pretrained)
     PreTrainedModel.load_adapter = load_onto_base
 
