@@ -58,15 +58,13 @@ def check_saved_fields(init: Any) -> Any:
             if old := sorted(OLD_FIELDS & values.keys()):
                 raise OldFormatError(f"the field `{old[0]}={values[old[0]]!r}` of an earlier version")
             known = {f.name for f in dataclasses.fields(self)} | {"vocabulary"}
-            unknown = {name: values.pop(name) for name in list(values) if name not in known}
-            effective = [name for name, value in unknown.items() if value is not None]
-            if effective:
-                name = effective[0]
-                raise ValueError(
-                    f"The adapter's config has the field `{name}={unknown[name]!r}`, which this version of peft-igc "
-                    "does not know, so the adapter might not do what it was trained for. Upgrade with `pip install -U "
-                    "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
-                )
+            for name in [name for name in values if name not in known]:
+                if (value := values.pop(name)) is not None:
+                    raise ValueError(
+                        f"The adapter's config has the field `{name}={value!r}`, which this version of peft-igc does "
+                        "not know, so the adapter might not do what it was trained for. Upgrade with `pip install -U "
+                        "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
+                    )
         init(self, *args, **values)
 
     return __init__
