@@ -22,7 +22,7 @@ from vllm.v1.worker.worker_base import WorkerBase
 
 from ...tuner.adapter import Adapter
 from ...tuner.saving.companions import companions_in
-from ..lora import Updates, added, updates_of
+from ..lora import added, updates_of
 from . import ops
 from .adapter import load, load_config
 from .calculator import Calculator
@@ -54,7 +54,9 @@ def install() -> None:
         model = original(self, vllm_config, model_config, prefix)
         _attach(model, adapter, setting, vllm_config)
         if lora:
-            _merge(model, lora)
+            load_weights = model.load_weights
+            model.load_weights = lambda weights: load_weights(added(lora, weights))
+            logger.info("IGC: a LoRA is merged into %d weights.", len(lora))
         return model
 
     create_model._igc = True  # type: ignore[attr-defined]
@@ -112,13 +114,6 @@ def _attach(model: Any, adapter: Adapter, setting: Setting, vllm_config: Any) ->
         config.layer,
         records.size,
     )
-
-
-def _merge(model: Any, lora: Updates) -> None:
-    """Adds a LoRA to the weights that the model will load."""
-    load_weights = model.load_weights
-    model.load_weights = lambda weights: load_weights(added(lora, weights))
-    logger.info("IGC: a LoRA is merged into %d weights.", len(lora))
 
 
 def _decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
