@@ -46,16 +46,7 @@ class LoadWeightsWrapper(Wrapper):
         return LoadStateDictInfo(**{f.name: nothing.get(f.name, set()) for f in fields(LoadStateDictInfo)}), {}
 
 
-_WRAPPERS: dict[str, type[Wrapper]] = {
-    kind.name: kind
-    for kind in (
-        CallWrapper,
-        PrepareInputsWrapper,
-        GenerateWrapper,
-        ContinuousBatchingWrapper,
-        LoadWeightsWrapper,
-    )
-}
+_WRAPPERS = (CallWrapper, PrepareInputsWrapper, GenerateWrapper, ContinuousBatchingWrapper, LoadWeightsWrapper)
 
 
 def install(model: nn.Module, first_layer: nn.Module) -> None:
@@ -66,9 +57,9 @@ def install(model: nn.Module, first_layer: nn.Module) -> None:
     model.__dict__["_igc_handles"] = [first_layer.register_forward_pre_hook(Capture(model), with_kwargs=True)]
     # The instance gets attributes that shadow the methods of its class: `generate` has no hooks, and a forward hook
     # does not run after a `KeyboardInterrupt` (torch 2.13), so the call would stay on its thread's stack.
-    for name, wrapper in _WRAPPERS.items():
-        if hasattr(type(model), name):
-            model.__dict__[name] = wrapper(model, model.__dict__.get(name))
+    for kind in _WRAPPERS:
+        if hasattr(type(model), kind.name):
+            model.__dict__[kind.name] = kind(model, model.__dict__.get(kind.name))
 
 
 def capture(model: nn.Module, layers: nn.ModuleList, indices: Iterable[int]) -> None:
@@ -93,9 +84,9 @@ def uninstall(model: nn.Module) -> None:
     model.__dict__.pop("_igc_layers", None)
     for handle in model.__dict__.pop("_igc_handles", []):
         handle.remove()
-    for name, kind in _WRAPPERS.items():
-        wrapper = model.__dict__.get(name)
+    for kind in _WRAPPERS:
+        wrapper = model.__dict__.get(kind.name)
         if isinstance(wrapper, kind):
-            del model.__dict__[name]
+            del model.__dict__[kind.name]
             if wrapper.replaced is not None:
-                model.__dict__[name] = wrapper.replaced
+                model.__dict__[kind.name] = wrapper.replaced
