@@ -327,19 +327,17 @@ def place_tensors(
     made = []
     for group, longest in groups:
         chosen = [steps[one] for one in group]
-        fields = torch.tensor(
-            [_fields(texts, step, longest, known, len(known), with_columns) for step in chosen], device=device
-        )
+        fields = torch.tensor([_fields(texts, step, longest, known, with_columns) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
         made.append(PlaceTensors._make((group, row, *fields.unbind(-1), numbers)))
     return made
 
 
 def _fields(
-    texts: StepTexts, step: int, width: int, known: dict[str, int], none: int, with_columns: bool
+    texts: StepTexts, step: int, width: int, known: dict[str, int], with_columns: bool
 ) -> list[tuple[int, ...]]:
-    """The fields of `PlaceTensors` for `width` places, of which unused ones are in front; `none` is no value."""
-    places, known = texts.places[step], known if texts.operands_of(step) else {}
+    """The fields of `PlaceTensors` for `width` places, of which unused ones are in front."""
+    places, none, known = texts.places[step], len(known), known if texts.operands_of(step) else {}
     columns = places.columns if with_columns else {}
     sizes = compared(places.numbers)
     lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD, 0, 0, 0)] * (width - len(places.at))
