@@ -9,7 +9,7 @@ is described in `docs/how_it_works.md`.
 """
 
 from .calculator import OPERATIONS, Result, Status, calculate
-from .digits import PAD, decode
+from .digits import PAD
 from .tokenizer_profile import TokenizerProfile, check_tokenizer
 
 
@@ -21,5 +21,4 @@ __all__ = [
     "TokenizerProfile",
     "calculate",
     "check_tokenizer",
-    "decode",
 ]
