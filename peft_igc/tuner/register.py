@@ -100,6 +100,7 @@ def _load_what_was_saved() -> None:
             warn_of_left_out(self, adapter_name or "default", Path(peft_model_id, subfolder))
         return result
 
+    load_adapter._igc = from_pretrained._igc = load_onto_base._igc = True  # type: ignore[attr-defined]
     PeftModel.load_adapter, PeftModel.from_pretrained = load_adapter, classmethod(from_pretrained)
     PreTrainedModel.load_adapter = load_onto_base
 
