@@ -229,7 +229,7 @@ class ArithmeticRows:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
         read = self._read(prompt) if reads and self.limits.operands > 2 else None
         if read is not None and read.operator == EXPRESSION:  # of a pair, the network decides whether it is asked for
-            return prompt, None, read.columns
+            return prompt, self._as_asked(prompt), read.columns
         return prompt, completion, columns_of(NO_ARITHMETIC, (), self.limits)
 
     def _by_hand(self, texts: Iterator[handwritten.Handwritten], rng: random.Random) -> _Made:
@@ -301,9 +301,13 @@ class ArithmeticRows:
         while True:
             shown, operands = symbol_expressions.draw_rounded(self.operands.max_digits, rng)
             prompt = self.wording.expression(shown, rng)
-            found = read(f"{CONTROL}{prompt}{CONTROL}{CONTROL}", self.limits)
-            if isinstance(found, Value) and found.rounded:
-                return prompt, found.text, columns_of("/", [str(one) for one in operands], self.limits)
+            if (completion := self._as_asked(prompt)) is not None:
+                return prompt, completion, columns_of("/", [str(one) for one in operands], self.limits)
+
+    def _as_asked(self, prompt: str) -> str | None:
+        """The value of an expression rounded as its prompt asks, which its columns do not say; None if it does not."""
+        found = read(f"{CONTROL}{prompt}{CONTROL}{CONTROL}", self.limits)
+        return found.text if isinstance(found, Value) and found.rounded else None
 
     def _system(self, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""

@@ -111,6 +111,7 @@ _NEAREST = {
     **{"tenth": 1, "thousandth": 3, "ten": -1, "hundred": -2, "thousand": -3, "million": -6},
 }
 _HINTS = ("nearest", "place", "decimal", "dp", "d.p", "sig", "sf", "s.f")  # one of them is in every wish
+_NEGATED = re.compile(r"\b(?:not|don['’]?t|never|without)\b[^.?!\n]*\Z", re.IGNORECASE)  # before a wish
 _ROUND = re.compile(r"\bround\b(?! of)", re.IGNORECASE)
 _ROUNDED = re.compile(r"\brounded\b", re.IGNORECASE)
 _WISH = re.compile(
@@ -146,6 +147,8 @@ def asked_rounding(text: str, mode: Mode = "refuse") -> Wish | None:
     if len(found) != 1:
         return None
     match = found[0]
+    if _NEGATED.search(text[start : match.start()]):
+        return None
     nearest, count = match["nearest"], match["count"]
     if nearest is not None:
         places = _NEAREST[nearest.lower()]

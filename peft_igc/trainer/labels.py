@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 from trl import SFTConfig
 
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns, label
-from ..data.exact_values import EXPRESSION, StepLabel
+from ..data.exact_values import EXPRESSION, StepLabel, label_expression
 from ..mappings.decisions import said_at
 from ..mappings.places import number_runs
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..text.literals import integers
 from ..text.refusals import Reason
-from ..text.values import Limits
+from ..text.values import Limits, Value, spelled
 from ..tuner.anchors import INLINE, Rules, anchors_of_labels, before_labels, context_starts
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.notices import is_new
@@ -149,6 +149,10 @@ def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[S
     assert config.vocabulary is not None
     limits = Limits.of(config)
     said = said_at(config.vocabulary, place.tokens, place.anchor, place.since, limits)
+    if isinstance(said.found, Value) and said.found.rounded:  # the text asks for it, and the column does not say so
+        exact = label_expression(spelled(said.found.items), limits)
+        if (exact.result, exact.status) == (step.result, step.status):
+            return dataclasses.replace(step, result=said.value, status=Status.OK), None
     if said.reason == Reason.NONE and said.value != step.result:
         shown = step.result if step.result is not None else f'"{step.status.name.lower()}"'
         raise ValueError(

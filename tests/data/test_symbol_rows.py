@@ -1,5 +1,6 @@
 """Promises of rows with expressions in symbols: spellings are read, values are right, look-alikes ask for nothing."""
 
+import dataclasses
 import functools
 import random
 import re
@@ -62,6 +63,21 @@ def test_the_columns_and_the_completion_hold_the_exact_value():
         refused += step.result is None
         assert step.result is None or row["completion"][0]["content"] == step.result == row["igc_result"]
     assert 0 < refused < 0.1 * len(rows())
+
+
+def test_a_rounding_that_a_prompt_asks_for_is_in_its_completion():
+    texts = [one for one in TRAINING.texts if "% of" in one.text and "nearest" in one.text]
+    wording = dataclasses.replace(TRAINING, by_hand=tuple(texts))
+    by_hand = {"mixture": Mixture(**NOTHING, by_hand=1.0), "wording": wording, "distinct": False, "limits": LIMITS}
+    rounded = {"mixture": Mixture(**NOTHING, expressions=1.0, rounded=1.0), "limits": LIMITS}
+    seen = Counter()
+    for row in (*rows(50, **by_hand), *rows(50, **rounded)):
+        found = read(f"{CONTROL}{asked(row)}{CONTROL}{CONTROL}", LIMITS)
+        if isinstance(found, Value) and found.rounded:
+            assert row["completion"][0]["content"] == found.text
+            seen[row["igc_operator"]] += 1
+    assert seen["/"] == 50
+    assert seen["expression"] > 10
 
 
 def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():

@@ -11,6 +11,7 @@ Shapes: N tokens of a pass, R requests, A tokens that are written, H hidden size
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -68,8 +69,9 @@ class Calculator:
         self.requests: Callable[[], Sequence[str]] = tuple
 
     def report(self, last: int, of: str = "") -> dict[str, Any]:
-        """Steps by status, seconds spent at the layer, and the last steps; `of` is in the ids of their requests."""
-        steps = [step for step in self._steps if of in step["request"]][-last:] if last else []
+        """Steps by status, seconds spent at the layer, and the last steps, or those of a request with the id `of`."""
+        named = re.compile(rf"(?<![^_-]){re.escape(of)}(?![^_-])")  # the engine adds to ids: `cmpl-ID-0-8a3f`
+        steps = [step for step in self._steps if not of or named.search(step["request"])][-last:] if last else []
         return {"steps_by_status": dict(self._counts), "seconds": self._seconds, "steps": steps}
 
     # ------------------------------------------------------------------------------------------ called by the model

@@ -30,6 +30,7 @@ def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, ex
         answers = [*clients.map(ask, texts * 2)]
     assert [one["choices"][0]["token_ids"] for one in answers] == expected * 2
     steps = [json.loads(get(f"{address}/igc/steps?id={one['id']}"))["steps"] for one in answers]
+    assert not json.loads(get(f"{address}/igc/steps?id={answers[0]['id'][:-1]}"))["steps"]  # a part of an id is none
     assert all(one["id"] in step["request"] for one, found in zip(answers, steps, strict=True) for step in found)
     assert sum(map(len, steps)) == sum(json.loads(get(address + "/igc/steps?last=0"))["steps_by_status"].values())
     report = json.loads(get(address + "/igc/steps?last=3"))
