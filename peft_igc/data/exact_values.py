@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..numbers.calculator import Status
-from ..text.grammar import CLOSING, evaluate
+from ..text.grammar import CLOSING, NEEDED, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
 from ..text.refusals import Reason, Refused
@@ -25,7 +25,6 @@ LONGEST_TEXT = 2000  # characters
 _GLYPHS = {"×": "*", "·": "*", "÷": "/", "\u2212": "-", "**": "^"}
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+"
 _PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
-_NEEDED = {"^": "*", "of": "*", "%": "/"}
 STATUSES = {
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
@@ -92,7 +91,7 @@ def label_expression(text: str, limits: Limits) -> StepLabel:
     items, steps = items_of(text), list[Reduction]()
     numbers = [item.name for item in items if item.kind == "number"]
     for item in items:
-        operation = _NEEDED.get(item.kind, item.kind)
+        operation = NEEDED.get(item.kind, item.kind)
         if operation in "+-*/" and operation not in limits.operations:
             raise NotAnExpression(f"`{item.kind}` needs the operation `{operation}`, which is not in `operations`")
     result, status = None, Status.OK

@@ -27,6 +27,7 @@ from .values import Item, Limits, Reduction
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
+NEEDED = {"of": "*", "^": "*", "%": "/"}  # the operation that an item counts as
 _DEEPEST = 200  # operations within each other, in recursion
 _END = Item("end", (0, 0))
 _AFTER = {*OPERATORS, *CLOSING.values(), ",", _END.kind}  # an operand
@@ -113,7 +114,7 @@ class _Parser:
             raise _malformed(item)
         if self.left[-1].kind == "%":
             sign = self.left.pop()
-            self._refuse_absent("/", sign.span)
+            self._refuse_absent("%", sign.span)
             found = Operand(found.value / 100, True, (found.span[0], sign.span[1]))
         after = self.left[-1]
         if after.kind not in _AFTER or (after.kind == "of" and not found.percent):
@@ -147,7 +148,7 @@ class _Parser:
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""
-        if {"of": "*", "^": "*"}.get(kind, kind) not in self.limits.operations:
+        if NEEDED.get(kind, kind) not in self.limits.operations:
             raise Refused(Reason.MALFORMED, span)
 
     def _step(self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction], span: Span) -> Fraction:
