@@ -156,7 +156,9 @@ class Vocabulary:
         for place, token in enumerate(ids):
             text = parts[place]
             if token in self._partial and text is not CONTROL:
-                text, begun = _completed(begun + self.tokens[token])
+                spelled = begun + self.tokens[token]
+                text, used = codecs.utf_8_decode(spelled, "replace", False)
+                text, begun = _plain(text), spelled[used:]
             elif begun and text:
                 text, begun = _PART + text, b""
             parts[place] = text
@@ -183,12 +185,6 @@ class Vocabulary:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self.tokens, self.control, self.unknown, self.header)
-
-
-def _completed(spelled: bytes) -> tuple[str, bytes]:
-    """The characters of bytes, and the bytes of a character that has begun."""
-    text, used = codecs.utf_8_decode(spelled, "replace", False)
-    return _plain(text), spelled[used:]
 
 
 def _plain(text: str) -> str:
