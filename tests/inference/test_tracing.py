@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -135,11 +136,8 @@ def test_each_thread_sees_its_own_records(made, shared):
             generate(models[index], tokenizer, prompts[index])
             barrier.wait()
 
-    workers = [threading.Thread(target=work, args=(index,)) for index in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(2) as workers:
+        list(workers.map(work, range(2)))
     assert [trace.texts for trace in traces] == alone
 
 

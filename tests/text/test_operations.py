@@ -4,6 +4,7 @@ import re
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
@@ -106,15 +107,9 @@ def test_a_call_that_does_not_end_is_left_and_others_go_on():
 
 def test_a_function_is_called_from_many_threads_at_once():
     register_operation(name="twice", operands=1)(lambda a: 2 * a)
-    wrong = []
-
-    def ask(number):
-        wrong.extend(n for n in range(number, number + 50) if outcome(f"twice({n}) =") != str(2 * n))
-
-    threads = [threading.Thread(target=ask, args=(100 * n,)) for n in range(12)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert not wrong
+    with ThreadPoolExecutor(12) as threads:
+        found = [*threads.map(lambda n: outcome(f"twice({n}) ="), range(600))]
+    assert found == [str(2 * n) for n in range(600)]
 
 
 def test_what_cannot_be_registered_is_refused_with_the_cure():

@@ -164,10 +164,9 @@ def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
 def test_with_the_context_message_nothing_before_the_last_message_of_a_user_is_read(name):
     tokenizer = made(name)[0] if name == "embedded" else saved(name)
     config = IGCConfig.from_tokenizer(tokenizer, reading_context="message")
-    asked = [{"role": "user", "content": "Add 5 and 12."}]
-    chat = [{"role": "system", "content": "At most 9 digits."}, {"role": "user", "content": "1 + 2"}]
-    chat += [{"role": "assistant", "content": "3"}, *asked]
-    for messages, numbers in ((chat, ["5", "12"]), (asked, ["5", "12"]), (chat[:2], ["1", "2"])):
+    said = {"system": "At most 9 digits.", "user": "1 + 2", "assistant": "3"}
+    chat = [{"role": role, "content": text} for role, text in (*said.items(), ("user", "Add 5 and 12."))]
+    for messages, numbers in ((chat, ["5", "12"]), (chat[3:], ["5", "12"]), (chat[:2], ["1", "2"])):
         ids = list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
         anchor = anchors_of_labels(Rules.of(config), ids, [-100] * len(ids))[-1:]
         (since,) = context_starts("message", Rules.of(config), anchor, ids=ids)

@@ -9,7 +9,7 @@ Llama has every mode with every rule, each further architecture a random walk th
 import copy
 import functools
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -309,19 +309,8 @@ def test_a_generate_inside_a_generate_is_on_its_own(llama):
 def test_four_threads_do_not_mix(llama):
     rows = [*PROMPTS, encode("77-12 is\n?A")]
     wanted = [written(llama, [row]) for row in rows]
-    got = [[] for _ in rows]
-
-    def work(i):
-        for _ in range(2):
-            got[i].append(written(llama, [rows[i]]))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(rows))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for row, one, several in zip(rows, wanted, got, strict=True):
-        assert len(several) == 2
-        for other in several:
-            close(other.stacked, one.stacked)
-            assert_as_alone(llama, other, [row])
+    with ThreadPoolExecutor(len(rows)) as threads:
+        got = [*threads.map(lambda row: written(llama, [row]), rows * 2)]
+    for row, one, other in zip(rows * 2, wanted * 2, got, strict=True):
+        close(other.stacked, one.stacked)
+        assert_as_alone(llama, other, [row])

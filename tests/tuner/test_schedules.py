@@ -44,6 +44,7 @@ SCHEDULES, MOVES = {"hidden": 16, "tokens": 40}, 15  # rules refuse many of the 
 WINDOW = 6
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
+ANCHORS = {"turns": [TURN], "inline": INLINE, "users": [encode(";").tolist()]}
 OTHERS = ["=", " is", "\n", "A", " +", " *", "-", ";", " and"]
 
 
@@ -68,10 +69,7 @@ class Row:
 def made(arch, interface, context):
     """A telling model with anchors where a turn begins and within texts."""
     arch, _, window = arch.partition("-")
-    rules = {
-        "anchors": {"turns": [TURN], "inline": INLINE, "users": [encode(";").tolist()]},
-        "reading_context": context,
-    }
+    rules = {"anchors": ANCHORS, "reading_context": context}
     overrides = {"sliding_window": WINDOW} if window else None
     model = adapted(arch, overrides=overrides, interface=interface, result_digits=8, **rules)
     with torch.random.fork_rng(devices=[]):
