@@ -9,7 +9,7 @@ is described in `docs/how_it_works.md`.
 """
 
 from .calculator import OPERATIONS, Result, Status, calculate
-from .digits import PAD
+from .digits import PAD, decode
 from .tokenizer_profile import TokenizerProfile, check_tokenizer
 
 
@@ -21,4 +21,5 @@ __all__ = [
     "TokenizerProfile",
     "calculate",
     "check_tokenizer",
+    "decode",
 ]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from numbers_as_digits import decode
 
 from peft_igc.data.columns import check_columns, encode_steps, label
 from peft_igc.data.exact_values import StepLabel
 from peft_igc.data.files import read_rows
 from peft_igc.numbers.calculator import Status, calculate
-from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.digits import PAD, decode
 from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import Limits
 

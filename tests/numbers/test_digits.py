@@ -6,9 +6,9 @@ import re
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbers_as_digits import decode, encode
+from numbers_as_digits import encode
 
-from peft_igc.numbers.digits import PAD, canonical, is_number
+from peft_igc.numbers.digits import PAD, canonical, decode, is_number
 
 
 properties = settings(max_examples=200, derandomize=True, deadline=None)

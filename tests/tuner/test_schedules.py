@@ -31,11 +31,11 @@ from checks import (
     telling,
     watching,
 )
-from numbers_as_digits import decode
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from transformers import DynamicCache, StaticCache
 
 from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import decode
 from peft_igc.tuner.steps import Step
 
 
