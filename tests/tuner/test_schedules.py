@@ -323,3 +323,12 @@ def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_fro
     if (arch, kind) == ("llama", "dynamic"):
         least |= {"written": 9, "split": 2, "repeat": 2, "select": 2, "cut": int(interface == "tokens")}
     assert {name: seen[name] for name in least if seen[name] < least[name]} == {}
+
+
+def test_a_pass_reads_nothing_before_the_last_message_of_a_user():
+    ids = encode("12+7;5*9A")
+    for context, first in (("since_last_anchor", 0), ("message", ids.tolist().index(TEXTS.index(";")))):
+        with watching() as seen, torch.no_grad():
+            made("llama", "tokens", context)(input_ids=ids[None])
+        (step,) = (one for one in seen if isinstance(one, Step))
+        assert step.reading.positions[step.reading.positions >= 0].min() == first
