@@ -36,14 +36,11 @@ from transformers.cache_utils import QuantizedLayer
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.steps import Step
+from tests.tuner.test_schedules import FURTHER, INLINE, TURN
 
 
-FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
-FURTHER += ["gptj", "bloom", "phi3", "llama-read-from"]
 WINDOW = {"sliding_window": 6}
 TIE = 1e-3  # ten times what another order of sums may move
-
-TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
 ANCHORS = {"tokens": {"turns": [TURN]}, "prompt_end": {"prompt_end": True}}
 
 # Anchors in the prompts, too, of both kinds; rows of mixed lengths. One token alone is a row in its own test.
@@ -246,7 +243,7 @@ def test_every_mode_equals_one_uncached_pass(mode, interface):
         MODES[mode](made("llama", interface, anchor))
 
 
-@pytest.mark.parametrize("arch", FURTHER)
+@pytest.mark.parametrize("arch", [*FURTHER, "gptj", "bloom", "phi3", "llama-read-from"])
 def test_a_random_walk_through_the_modes_equals_one_uncached_pass(arch):
     draw = random.Random(arch)
     for mode in draw.sample(sorted(MODES), 3):
