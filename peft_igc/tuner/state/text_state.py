@@ -51,6 +51,8 @@ class Steps(NamedTuple):
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
+        if not self.anchors.shape[1]:
+            return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
 
