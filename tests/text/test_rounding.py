@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from peft_igc.text import Limits, Reason, Value, read
+from peft_igc.text import CONTROL, Limits, Reason, Value, read
 from peft_igc.text.requests import answer
 from peft_igc.text.rounding import Rounding, asked_rounding
 
@@ -27,8 +27,7 @@ def test_quotients_of_seven_digits_are_rounded_as_decimals_are(mode, significant
         else:
             exact = decimal.Context(prec=200).divide(decimal.Decimal(a), decimal.Decimal(b))
             due = exact.quantize(decimal.Decimal(1).scaleb(-places), context=context)
-        limits = Limits(rounding=Rounding.of(f"{mode}:{places}{'s' * significant}"))
-        found = read(f"{a} / {b} =", limits)
+        found = read(f"{a} / {b} =", Limits(rounding=Rounding.of(f"{mode}:{places}{'s' * significant}")))
         exact_value = Fraction(a, b)
         if isinstance(found, Value):
             assert found.value in (Fraction(due), exact_value)  # a value that ends is not rounded
@@ -61,6 +60,7 @@ def test_two_wishes_of_one_text_are_none():
     assert asked_rounding("to 2 decimal places, or to 3 decimal places") is None
 
 
-def test_the_words_of_a_wish_leave_the_places_of_a_text_as_they_are():
-    text = "Round 10 / 3 to 2 decimal places, please"
-    assert text[slice(*read(text).span)] == "10 / 3"
+@pytest.mark.parametrize("header", ["", "\n{0}assistant\n", "{0}assistant{0}\n\n"])
+def test_a_wish_before_the_header_of_an_answer_is_found_and_leaves_the_places_of_a_text(header):
+    text = f"{CONTROL}user\nRound 10 / 3 to 2 decimal places, please{CONTROL}{header.format(CONTROL)}"
+    assert ((found := read(text)).text, text[slice(*found.span)]) == ("3.33", "10 / 3")

@@ -330,5 +330,5 @@ def test_a_pass_reads_nothing_before_the_last_message_of_a_user():
     for context, first in (("since_last_anchor", 0), ("message", ids.tolist().index(TEXTS.index(";")))):
         with watching() as seen, torch.no_grad():
             made("llama", "tokens", context)(input_ids=ids[None])
-        (step,) = (one for one in seen if isinstance(one, Step))
-        assert step.reading.positions[step.reading.positions >= 0].min() == first
+        (positions,) = (one.reading.positions for one in seen if isinstance(one, Step))
+        assert positions[positions >= 0].min() == first
