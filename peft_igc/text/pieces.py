@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
+HEADER = rf"(?:\s*{CONTROL}[A-Za-z_]*)"  # a part of a turn's header, whose role may be a word
 FOLDER = Path(__file__).parent / "languages"
 _CHARACTERS: dict[str, str] = {
     **dict.fromkeys("+＋", "+"),

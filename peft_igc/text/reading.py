@@ -15,7 +15,7 @@ import re
 
 from .expressions import NUMBERS, STRANGE, Expression, NeedsMore
 from .grammar import evaluate
-from .pieces import CONTROL, split
+from .pieces import HEADER, split
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
@@ -24,7 +24,7 @@ from .values import Limits, Reduction, Refusal, Value, finished
 
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
-_CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
+_CLOSED = re.compile(rf"[=＝]{HEADER}+\s*\Z")
 _DEFAULT = Limits()
 
 

@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from typing import Literal, NamedTuple, cast
 
-from .pieces import CONTROL
+from .pieces import CONTROL, HEADER
 
 
 Division = Literal["exact", "floor", "trunc"]  # of a quotient with a remainder, as `calculator.calculate` has it
@@ -19,7 +19,7 @@ Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
 _INTEGERS = ("floor", "trunc")
 _MOST_ASKED = 512  # characters in which a text may ask for a rounding
 _EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")  # an anchor `=`
-_HEADER = re.compile(rf"(?:\s*{CONTROL}[A-Za-z_]*)*\s*\Z")  # of an answer: its role may be a word
+_ANSWER = re.compile(rf"{HEADER}*\s*\Z")
 _SETTING = re.compile(
     r"(?P<alone>refuse|floor|trunc)|(?P<mode>half_even|half_up|down|up):(?:(?P<significant>[0-9]+)s|(?P<places>[0-9]+))"
 )
@@ -172,5 +172,5 @@ def _begin(text: str) -> int:
     if _EQUALS.search(text, first):
         end = max(text.rfind("=", first), text.rfind("＝", first))
         return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
-    header = _HEADER.search(text, first)
+    header = _ANSWER.search(text, first)
     return max(first, text.rfind(CONTROL, first, header.start() if header else len(text)))

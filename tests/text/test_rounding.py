@@ -64,3 +64,4 @@ def test_two_wishes_of_one_text_are_none():
 def test_a_wish_before_the_header_of_an_answer_is_found_and_leaves_the_places_of_a_text(header):
     text = f"{CONTROL}user\nRound 10 / 3 to 2 decimal places, please{CONTROL}{header.format(CONTROL)}"
     assert ((found := read(text)).text, text[slice(*found.span)]) == ("3.33", "10 / 3")
+    assert read(text.replace("Round 10 / 3 to 2 decimal places, please", "5; 10 / 5 =")).reaches  # read as strictly
