@@ -172,5 +172,5 @@ def _begin(text: str) -> int:
     if _EQUALS.search(text, first):
         end = max(text.rfind("=", first), text.rfind("＝", first))
         return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
-    header = _ANSWER.search(text, first)
-    return max(first, text.rfind(CONTROL, first, header.start() if header else len(text)))
+    end = first + len(_ANSWER.sub("", text[first:], count=1))
+    return max(first, text.rfind(CONTROL, first, end))
