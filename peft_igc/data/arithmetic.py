@@ -39,7 +39,6 @@ _Made = tuple[str, str | None, Row]  # prompt, completion and columns; without a
 _KINDS = {"two": 0.4, "chain": 0.16, "brackets": 0.13, "power": 0.1, "decimals": 0.09, "percent": 0.07, "money": 0.05}
 _WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "percent": 0.1, "money": 0.08}
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
-_LONGEST = 20  # digits of the long numbers in texts by many hands
 # Where rules may read an expression; a call such as `min(3, 5)` only at the beginning of a sentence.
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of|(?:^|[.!?:,\n]\s*)=?[A-Za-z]+\(")
 
@@ -234,11 +233,9 @@ class ArithmeticRows:
 
     def _by_hand(self, texts: Iterator[handwritten.Handwritten], rng: random.Random) -> _Made:
         """A row with the next text from a file."""
-        longest = min(_LONGEST, self.limits.digits)
         while True:
-            text, operator, operands = handwritten.draw(
-                next(texts), rng, self.mixture, self.operands.max_digits, longest
-            )
+            digits = self.operands.longest
+            text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, digits(rng))
             if operands is None:
                 return self._unasked(self._around(text, rng), UNABLE, reads=True)
             key = (int(operands[0]), operator, int(operands[1]))

@@ -35,6 +35,7 @@ class Mixture:
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
         separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
         contexts: Fraction of the texts with a greeting, a sentence or a list number around the request.
+        long: Fraction of the ordinary arithmetic, and of the texts by hand, with numbers of up to 20 digits.
         sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for a sentence and
             have one as their completion. All other completions are the bare number.
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
@@ -67,6 +68,7 @@ class Mixture:
     casual: float = 0.0
     by_hand: float = 0.0
     multiples: float = 0.0
+    long: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

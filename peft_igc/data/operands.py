@@ -18,6 +18,9 @@ from .wording.phrases import of_length
 Calculation = tuple[str, int, int]  # operator, first operand, second operand
 
 
+_LONGEST = 20  # digits of `Mixture.long`
+
+
 @dataclass(frozen=True)
 class Operands:
     """Draws calculations; fields as of `ArithmeticRows`."""
@@ -38,6 +41,11 @@ class Operands:
         """A number of at most `max_digits` digits."""
         return _number(rng.randint(1, self.max_digits), rng)
 
+    def longest(self, rng: random.Random) -> int:
+        """The digits of the longest number of an ordinary row or a text by hand."""
+        is_long = self.mixture.long > 0 and rng.random() < self.mixture.long
+        return max(self.max_digits, min(_LONGEST, self.limits.digits)) if is_long else self.max_digits
+
     def overflowing(self) -> list[str]:
         """Operations in which operands that can be read may give a result of more than R digits."""
         longest, result = self.limits.digits, self.limits.result_digits
@@ -49,7 +57,7 @@ class Operands:
         if kind == "undefined":
             return "/", self.short(rng), 0
         if kind == "inexact":
-            return "/", *self._with_remainder(rng)
+            return "/", *self._with_remainder(self.max_digits, rng)
         if kind == "long result":
             return self._long_result(rng)
         operator = rng.choice(self.limits.operations)
@@ -60,7 +68,8 @@ class Operands:
                 pair[0] = _number(rng.randint(*too_long), rng)
             rng.shuffle(pair)
             return operator, pair[0], pair[1]
-        a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
+        most = self.longest(rng)
+        a, b = self._exact_division(most, rng) if operator == "/" else self._pair(most, rng)
         if self.mixture.special and rng.random() < self.mixture.special:
             small = rng.randrange(2)
             pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
@@ -69,21 +78,21 @@ class Operands:
             a, b = rng.choice(((-a, b), (a, -b), (-a, -b)))
         return operator, a, b
 
-    def _pair(self, rng: random.Random) -> tuple[int, int]:
+    def _pair(self, most: int, rng: random.Random) -> tuple[int, int]:
         """Operands of equal length in half of the cases, of independent lengths in the others; see `multiples`."""
-        digits = rng.randint(1, self.max_digits)
-        other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
+        digits = rng.randint(1, most)
+        other = digits if rng.random() < 0.5 else rng.randint(1, most)
         a, b = _number(digits, rng), _number(other, rng)
         if (multiples := self.mixture.multiples) and a and b and rng.random() < multiples:
             return (a - a % b, b) if a > b else (a, b - b % a)
         return a, b
 
-    def _exact_division(self, rng: random.Random) -> tuple[int, int]:
+    def _exact_division(self, most: int, rng: random.Random) -> tuple[int, int]:
         """An exact division from one of two distributions; with integer quotients, one in five has a remainder."""
         draw = rng.random()
         if self.limits.rounding.division != "exact" and draw < 0.2:
-            return self._with_remainder(rng)
-        digits = rng.randint(1, self.max_digits)
+            return self._with_remainder(most, rng)
+        digits = rng.randint(1, most)
         low, high = 10 ** (digits - 1), 10**digits  # the dividend is in low..high-1
         if rng.random() < 0.5:
             dividend = rng.randrange(low, high)
@@ -93,10 +102,10 @@ class Operands:
             return 0, divisor
         return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
 
-    def _with_remainder(self, rng: random.Random) -> tuple[int, int]:
+    def _with_remainder(self, most: int, rng: random.Random) -> tuple[int, int]:
         """A division that leaves a remainder; its quotient may be below one."""
         while True:
-            a, b = self._pair(rng)
+            a, b = self._pair(most, rng)
             if b and a % b:
                 return a, b
 

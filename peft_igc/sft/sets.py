@@ -33,7 +33,7 @@ ANSWERED = ("bigbench", "held_out_phrasings", "six_to_twenty_digits")
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
 _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
-_BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
+_BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1, long=0.1)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
 

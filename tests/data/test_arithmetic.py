@@ -4,6 +4,7 @@ import collections
 import itertools
 import pickle
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.phrases import UNABLE
+from peft_igc.data.wording.wording import TRAINING
 from peft_igc.text.values import Limits
 
 
@@ -89,9 +91,14 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     rows = ArithmeticRows(mixture=ORDINARY).take(3000)
     assert set(by_result(rows)) == {"ok"}
     assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
-    rows = ArithmeticRows(mixture=Mixture(none=0, overflow=0, undefined=0, inexact=0, multiples=1.0)).take(1000)
+    rows = ArithmeticRows(mixture=replace(ORDINARY, multiples=1.0)).take(1000)
     pairs = [sorted(map(int, row["igc_operands"])) for row in rows if row["igc_operator"] != "/"]
     assert not [(a, b) for a, b in pairs if a and b % a]
+    for by_hand, mixture in itertools.product((0.0, 1.0), (replace(ORDINARY, long=long) for long in (0.0, 0.5))):
+        rows = ArithmeticRows(mixture=replace(mixture, by_hand=by_hand), limits=Limits(), wording=TRAINING).take(2000)
+        longest = [max(map(len, row["igc_operands"] or ("",))) for row in rows]
+        assert set(longest) >= set(range(1, 21)) if mixture.long else max(longest) <= 6
+        assert sum(length > 6 for length in longest) / 2000 < 0.5
 
 
 def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():

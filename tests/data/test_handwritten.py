@@ -33,7 +33,7 @@ def test_texts_have_the_numbers_of_their_labels_and_satisfy_their_constraints():
     for line, one in zip(read_rows(FILE), read_texts(FILE), strict=True):
         text, operator, order, constraints = line.values()
         for _ in range(400):
-            shown, found, operands = draw(one, rng, Mixture(separators=0.2, spelled_signs=0.5), 8, 12)
+            shown, found, operands = draw(one, rng, Mixture(separators=0.2, spelled_signs=0.5), 12)
             assert found == operator
             assert not re.search(r"\{[abcd]\}", shown)
             if operator == "none":
@@ -57,7 +57,7 @@ def test_a_share_of_the_texts_has_multiples_that_nothing_asks_for():
     texts = [one for one in read_texts(FILE) if one.text in ("whats {a} plus {b}", "take {a} from {b}")]
     for multiples, bounds in ((0.0, (0, 40)), (1.0, (400, 400))):
         rng, mixture = random.Random(1), Mixture(multiples=multiples)
-        pairs = [map(int, draw(texts[i % 2], rng, mixture, 8, 8)[2]) for i in range(400)]
+        pairs = [map(int, draw(texts[i % 2], rng, mixture, 8)[2]) for i in range(400)]
         found = [(a % b == 0, b % a == 0) for a, b in pairs]
         assert bounds[0] <= sum(map(any, found)) <= bounds[1]
     assert min(map(sum, zip(*found, strict=True))) > 50  # in both directions

@@ -48,7 +48,6 @@ _MEASURED = re.compile(
 )
 _CURRENCIES, _UNITS = ("$", "$", "€", "£"), ("kg", "km", "m", "cm", "g", "l", "miles", "hours", "euros", "dollars")
 _NEGATIVE, _MONEY, _UNIT = 0.15, 0.06, 0.06  # shares of the texts that may have them
-_LONG = 0.1  # share of the texts with long numbers, where they may be any
 
 
 class Handwritten(NamedTuple):
@@ -123,15 +122,14 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
 
 
 def draw(
-    chosen: Handwritten, rng: random.Random, mixture: Mixture, max_digits: int, longest: int
+    chosen: Handwritten, rng: random.Random, mixture: Mixture, max_digits: int
 ) -> tuple[str, str, tuple[str, str] | None]:
     """The text with its numbers, its operator and its canonical operands in the calculator's order.
 
-    Where a text does not want small numbers, they have up to `max_digits` digits in nine texts of ten, and up to
-    `longest` in the tenth. The mixture's `separators` and `spelled_signs` decide how they are written.
+    Where a text does not want small numbers, they have up to `max_digits` digits. The mixture's `separators` and
+    `spelled_signs` decide how they are written.
     """
-    most = longest if rng.random() < _LONG else max_digits
-    numbers, template = _numbers(chosen.constraints, most, mixture.multiples, rng), chosen.text
+    numbers, template = _numbers(chosen.constraints, max_digits, mixture.multiples, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0
     if decoration < _NEGATIVE:
         numbers = _signed(numbers, chosen.constraints, rng)
