@@ -39,7 +39,10 @@ from peft_igc.text.reading import read
 from peft_igc.text.values import Value
 
 
-TEXTS = Path(peft_igc.__file__).parent / "data" / "wording" / "by_hand" / "beyond.jsonl"
+_WORDING = Path(peft_igc.__file__).parent / "data" / "wording"
+TEXTS = _WORDING / "by_hand" / "beyond.jsonl"
+LISTS = sorted((_WORDING / "lists").glob("*.jsonl"))
+_NUMBER = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?")
 _POOLS = ("objects", "cities", "people", "common", "common")  # of `words.toml`, for the names of a list
 
 
@@ -182,6 +185,55 @@ def _numbers(count: int, operator: str, rng: random.Random) -> list[str]:
     return [form.format(f"{Decimal(one):,}" if grouped else one) for one in made] if form == "{:}" else made
 
 
+def written_rows(seed: int, lists: Sequence[Path] = LISTS) -> Iterator[Row]:
+    """An endless stream of lists that people wrote, with other numbers of the same lengths and places.
+
+    Args:
+        seed: Of the stream.
+        lists: JSON lines with `text`; `function`, a name or `"none"`; and the `numbers` that it takes, as in the text
+            but for a thousands comma.
+    """
+    rng, lines = random.Random(f"written/{seed}"), [line for path in lists for line in read_rows(path)]
+    while True:
+        for line in rng.sample(lines, len(lines)):
+            places = _places(line["text"], line["numbers"]) if rng.random() < 0.8 else []
+            for _ in range(TRIES):
+                text, numbers = _renumbered(line["text"], line["numbers"], places, rng)
+                if not numbers or isinstance(label(line["function"], numbers, LIMITS), str):
+                    break
+            if _is_readable(text, numbers) and not isinstance(read(text), Value):
+                yield row_of(text, line["function"], numbers)
+
+
+def _places(text: str, numbers: Sequence[str]) -> list[re.Match[str]]:
+    """Where the numbers of a list are in its text; none if they can be found in two ways. Without numbers, all."""
+    found = list(_NUMBER.finditer(text))
+    if not numbers:
+        return found
+    ways = []
+    for matches, wanted in ((found, numbers), (found[::-1], numbers[::-1])):
+        rest = iter(matches)
+        ways.append([next((m for m in rest if m[0].replace(",", "") == one.lstrip("-")), None) for one in wanted])
+    return [one for one in ways[0] if one] if ways[0] == ways[1][::-1] and None not in ways[0] else []
+
+
+def _renumbered(
+    text: str, numbers: Sequence[str], places: Sequence[re.Match[str]], rng: random.Random
+) -> tuple[str, list[str]]:
+    """A text with other numbers at these places, and those of its list."""
+    made, drawn = text, []
+    for place in reversed(places):
+        whole, _, rest = place[0].replace(",", "").partition(".")
+        low = 10 ** (len(whole) - 1) if len(whole) > 1 else 0
+        other = f"{rng.randrange(low, 10 ** len(whole)):{',' if ',' in place[0] else ''}}"
+        other += f".{rng.randrange(10 ** len(rest)):0{len(rest)}}" if rest else ""
+        made = made[: place.start()] + other + made[place.end() :]
+        drawn.insert(0, other.replace(",", ""))
+    if not numbers or not places:
+        return made, list(numbers)
+    return made, [one if old[0] != "-" else f"-{one}" for old, one in zip(numbers, drawn, strict=True)]
+
+
 def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Sequence[str] = ()) -> Iterator[Row]:
     """An endless stream of rows from texts with slots that ask for an operation of given numbers, or for none.
 
@@ -289,6 +341,7 @@ def training_rows(texts: Path) -> list[Row]:
     operations = settings()["igc_operations"]
     streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 50)), 4000), (function_rows(0), 9000))
     streams += ((answer_rows(texts, False, 0, operations), 4000), (author_rows(0, operations=operations), 16_000))
+    streams += ((written_rows(0), 5000),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)

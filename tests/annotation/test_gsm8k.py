@@ -166,11 +166,7 @@ def test_every_annotation_is_counted_once_and_the_report_is_json():
 # ------------------------------------------------------------------------------------------ errors
 def test_a_row_that_will_not_do_is_named():
     for row, error, message in (
-        (
-            {"question": "How many?"},
-            ValueError,
-            r"row 1: the field `answer` .* got \{'question'.*`question` and",
-        ),
+        ({"question": "How many?"}, ValueError, r"row 1: the field `answer` .* got \{'question'.*`question` and"),
         ({"question": "How many?", "answer": 5}, TypeError, "row 1: the field `answer` must be a string .* got 5"),
         ({"question": " ", "answer": "5"}, ValueError, "row 1: the field `question` .* not empty, got ' '"),
         ({"question": None, "answer": "5"}, ValueError, "row 1: the field `question` .* None"),

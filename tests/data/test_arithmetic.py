@@ -76,6 +76,7 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     n = 10_000
     mixture = Mixture(none=0.2, overflow=0.1, undefined=0.05, inexact=0.03, negative=0.25, bigbench=0.5, system=0.4)
     rows = ArithmeticRows(mixture=mixture).take(n)
+    assert ArithmeticRows(mixture=None).take(20) == ArithmeticRows(mixture=Mixture()).take(20) != rows[:20]
     found = by_result(rows)
     for name in ("none", "overflow", "undefined", "inexact"):
         assert len(found[name]) / n == pytest.approx(getattr(mixture, name), abs=0.015)
@@ -130,10 +131,6 @@ def test_a_stream_in_which_all_texts_are_to_be_avoided_ends(monkeypatch):
     monkeypatch.setattr(ArithmeticRows, "_row", lambda *_: {"prompt": "Q: 1+2\nA:"})
     with pytest.raises(ValueError, match="No row is left after 0: the last 10,000 were repeats or contained `avoid`"):
         ArithmeticRows(avoid="\nA:").take(1)
-
-
-def test_no_mixture_is_the_default_one():
-    assert ArithmeticRows(mixture=None).take(20) == ArithmeticRows(mixture=Mixture()).take(20)
 
 
 def test_settings_must_fit():

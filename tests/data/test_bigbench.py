@@ -3,13 +3,7 @@
 import collections
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import (
-    GROUPS,
-    bigbench_items,
-    bigbench_size,
-    bigbench_test_set,
-    parse_question,
-)
+from peft_igc.data.bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, parse_question
 from tests.data.test_arithmetic import exact, triple
 
 

@@ -13,12 +13,7 @@ from peft_igc import tiny_base
 from peft_igc.inference.decoding import greedy, left_padded, prompt_tokens
 
 
-PROMPTS = [
-    "What is 58213 times 907?",
-    "3 + 4 * (12 - 5) =",
-    "3 + sin(16) =",
-    "Hello, how are you?",
-]
+PROMPTS = ["What is 58213 times 907?", "3 + 4 * (12 - 5) =", "3 + sin(16) =", "Hello, how are you?"]
 
 
 @functools.cache

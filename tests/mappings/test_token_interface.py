@@ -5,17 +5,7 @@ What both interfaces promise (caches, beams, gradients, ground truth) is in `tes
 
 import pytest
 import torch
-from checks import (
-    adapted,
-    close,
-    generated,
-    igc_layers,
-    layer_output,
-    left_padded,
-    same_bits,
-    scored,
-    steps_of,
-)
+from checks import adapted, close, generated, igc_layers, layer_output, left_padded, same_bits, scored, steps_of
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED

@@ -96,8 +96,7 @@ def test_random_characters_never_raise():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Task 7 - 12 + 30 =", "round 17 / 4 + 2 =", "1 mi + 1 km =", "10-15% of 200 =", "avg 3 + 4 + 5 ="],
+    "text", ["Task 7 - 12 + 30 =", "round 17 / 4 + 2 =", "1 mi + 1 km =", "10-15% of 200 =", "avg 3 + 4 + 5 ="]
 )
 def test_a_message_that_ends_with_an_equals_sign_is_read_as_strictly_as_a_text_at_an_anchor(text):
     alone = read(text)

@@ -99,12 +99,7 @@ def test_damaged_bytes_are_refused_with_the_cure(vocabulary, damage):
         Vocabulary.from_bytes(damage(vocabulary.to_bytes()))
 
 
-TEXTS = [
-    "What is £85 plus £79?",
-    "12 × 34 − 5 = ２５ € ½ ٣ 日本 🤖 =\n",
-    "=MINUS(6868,27)",
-    "  a  b\t\r\n1,234.50%",
-]
+TEXTS = ["What is £85 plus £79?", "12 × 34 − 5 = ２５ € ½ ٣ 日本 🤖 =\n", "=MINUS(6868,27)", "  a  b\t\r\n1,234.50%"]
 
 
 def test_the_tokens_of_a_text_spell_it_and_the_role_of_a_users_message_is_no_word_of_it(tokenizer):
