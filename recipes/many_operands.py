@@ -192,17 +192,24 @@ def written_rows(seed: int, lists: Sequence[Path] = LISTS) -> Iterator[Row]:
         seed: Of the stream.
         lists: JSON lines with `text`; `function`, a name or `"none"`; and the `numbers` that it takes, as in the text
             but for a thousands comma.
+
+    Raises:
+        ValueError: No list can be read.
     """
     rng, lines = random.Random(f"written/{seed}"), [line for path in lists for line in read_rows(path)]
-    while True:
+    unread = 0  # one after the other
+    while unread < TRIES * len(lines):
         for line in rng.sample(lines, len(lines)):
             places = _places(line["text"], line["numbers"]) if rng.random() < 0.8 else []
             for _ in range(TRIES):
                 text, numbers = _renumbered(line["text"], line["numbers"], places, rng)
                 if not numbers or isinstance(label(line["function"], numbers, LIMITS), str):
                     break
+            unread += 1
             if _is_readable(text, numbers) and not isinstance(read(text), Value):
+                unread = 0
                 yield row_of(text, line["function"], numbers)
+    raise ValueError(f"No list of {list(map(str, lists))} can be read: a letter touches a number in each.")
 
 
 def _places(text: str, numbers: Sequence[str]) -> list[re.Match[str]]:

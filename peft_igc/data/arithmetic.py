@@ -234,8 +234,7 @@ class ArithmeticRows:
     def _by_hand(self, texts: Iterator[handwritten.Handwritten], rng: random.Random) -> _Made:
         """A row with the next text from a file."""
         while True:
-            digits = self.operands.longest
-            text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, digits(rng))
+            text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, self.operands.longest(rng))
             if operands is None:
                 return self._unasked(self._around(text, rng), UNABLE, reads=True)
             key = (int(operands[0]), operator, int(operands[1]))

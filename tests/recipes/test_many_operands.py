@@ -9,6 +9,8 @@ from collections import Counter
 from fractions import Fraction
 from itertools import chain, islice
 
+import pytest
+
 from peft_igc.data.columns import check_columns, columns_of
 from peft_igc.data.files import read_rows
 from peft_igc.data.wording.handwritten import HELD_OUT, files_by
@@ -60,6 +62,9 @@ def test_a_list_that_people_wrote_has_other_numbers_of_the_same_form(tmp_path):
         assert [Fraction(one.replace(",", "")) for one in shown] == list(map(Fraction, row["igc_operands"]))
     assert len(set(map(text_of, rows))) > 30
     assert many_operands._places("3, 12 and 12", ["3", "12"]) == []  # which of them is meant is not known
+    path.write_text(json.dumps(line | {"text": "4kg 5kg", "numbers": ["4", "5"]}))
+    with pytest.raises(ValueError, match=r"No list of .*lists.jsonl'\] can be read"):
+        next(written_rows(0, [path]))
 
 
 def test_lists_have_the_held_out_layouts_or_the_others_and_all_of_them(monkeypatch):
