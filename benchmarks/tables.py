@@ -310,10 +310,10 @@ def scenarios() -> str:
     return lines(["case", "with the calculator", "without"], [
         ["A model that writes its steps (SmolLM2-135M with a LoRA, on GSM8K): calculations that are true",
          f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
-        [f"Plain requests that no developer had read, {n} of four authors (layer 12, worst of {len(first)} seeds)",
+        [f"Plain requests that no developer had read, {n} (layer 12, 18 authors, worst of {len(first)} seeds)",
          f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
          "not measured"],
-        ["Numbers that are audited: calculations with the status `ok` in the solutions of the first row, true",
+        ["Audited numbers: true calculations among those with status `ok` in the first row's solutions",
          f"{percent(own['true_though_ok'])}% of {own['true_though_ok_n']:,}", "no status"],
     ])  # fmt: skip
 

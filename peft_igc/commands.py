@@ -35,10 +35,16 @@ def calibrate(arguments: argparse.Namespace) -> int:
     _need_training_packages()
     from .calibration.calibrate import CURVE, calibrate, save_calibration
     from .data.files import read_rows
+    from .tuner.base_model import TINY
 
     for name, share in _given(arguments, "wrong", "least").items():
         if not 0 <= share < 1:
             raise ValueError(f"`--{name} {share:g}` is not a share. Pass 0 or more, and less than 1.")
+    if arguments.adapter == TINY:
+        raise ValueError(
+            "`--adapter tiny` is part of the package, and its config is not changed. Name a folder of yours, such as "
+            "one made by `peft-igc demo`."
+        )
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)

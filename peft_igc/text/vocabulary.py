@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +39,6 @@ _PROBES = ("12 x 34", "a = -5", "x\n7", "Zwölf × ß", "日本 9")
 # order. These other bytes are no characters of it: they map to U+FFFD, which Latin-1 cannot encode.
 _HIDDEN = [byte for byte in range(256) if byte not in {*range(33, 127), *range(161, 173), *range(174, 256)}]
 _BYTE_OF = {256 + place: byte for place, byte in enumerate(_HIDDEN)} | dict.fromkeys(_HIDDEN, 0xFFFD)
-_MESSAGE = "\N{END OF PROOF}"  # in no template
 _CURE = "Create it again: `Vocabulary.from_tokenizer(tokenizer)`."
 
 
@@ -102,7 +102,7 @@ class Vocabulary:
             _bytes_of(tokenizer),
             special_tokens(tokenizer),
             [] if unknown is None or unknown in ends else [unknown],
-            _user_header(tokenizer),
+            _named_role(tokenizer),
         )
 
     def to_bytes(self) -> bytes:
@@ -192,21 +192,54 @@ def _plain(text: str) -> str:
     return text.replace(CONTROL, _PART).replace(UNKNOWN, _PART)
 
 
-def _user_header(tokenizer: Any) -> tuple[int, ...]:
-    """`Vocabulary.header` of a tokenizer's chat template; empty if it has none, or takes no message of a user."""
-    if not getattr(tokenizer, "chat_template", None):
-        return ()
+def _named_role(tokenizer: Any) -> tuple[int, ...]:
+    """`Vocabulary.header` of a tokenizer."""
     try:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
-    except Exception:  # the author's own program: it may want a system prompt, parts of messages, or a name
+        ids = user_header(tokenizer)
+    except Exception:  # none; or the template, a program of its author, wants a system prompt or parts of messages
         return ()
-    before, message, _ = text.partition(_MESSAGE)
-    ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
-    while ids and not tokenizer.decode(ids[-1:]).strip():
-        ids = ids[:-1]
     control = special_tokens(tokenizer)
     last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
     return tuple(ids[last:]) if len(ids) - last > 1 else ()
+
+
+def user_header(tokenizer: Any) -> list[int]:
+    """Token ids with which the chat template begins every message of a user.
+
+    Raises:
+        ValueError: if there are none, such as without a chat template.
+    """
+    first, answer, last = "forty-two", "twenty-one", "eighty-four"
+    chat = [{"role": "user", "content": first}, {"role": "assistant", "content": answer}]
+    chat.append({"role": "user", "content": last})
+    text = tokenizer.apply_chat_template(chat, tokenize=False) if getattr(tokenizer, "chat_template", None) else ""
+    parts = [text.partition(first)[0], text.partition(answer)[2].partition(last)[0]]
+    before, between = token_ids(tokenizer, parts)
+    ids, ends = list(os.path.commonprefix([before[::-1], between[::-1]])[::-1]), turn_ends(tokenizer)
+    while ids and (ids[0] in ends or not tokenizer.decode(ids[:1]).strip()):
+        ids = ids[1:]
+    while ids and not tokenizer.decode(ids[-1:]).strip():  # white space may be one token with a message
+        ids = ids[:-1]
+    if not ids:
+        raise ValueError(
+            f"The chat template of `{type(tokenizer).__name__}` has no beginning of a user's message that could be "
+            'found. Leave out `reading_context="message"`, or pass `anchors={"users": [...], ...}`.'
+        )
+    return ids
+
+
+def turn_ends(tokenizer: Any) -> list[int]:
+    """Special tokens that end a turn: the end-of-text token, and the one of the chat template after an answer."""
+    special, ends = special_tokens(tokenizer), set()
+    if tokenizer.eos_token_id is not None:
+        ends.add(int(tokenizer.eos_token_id))
+    if getattr(tokenizer, "chat_template", None):
+        answer = "forty-two"
+        chat = [{"role": "user", "content": "1"}, {"role": "assistant", "content": answer}]
+        text = tokenizer.apply_chat_template(chat, tokenize=False)
+        after = text.rpartition(answer)[2]
+        ends |= set(tokenizer(after, add_special_tokens=False)["input_ids"][:1]) & set(special)
+    return sorted(ends)
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:

@@ -104,9 +104,9 @@ class IGCSFTConfig(SFTConfig):
             `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
             Not supported for sharded parameters (FSDP, DeepSpeed).
         igc_writing_every (`int`, *optional*, defaults to `1`):
-            Compute the language-model loss, which trains the writing, in the first of every `igc_writing_every` steps.
-            The other steps end after the reading and run no later layer, so they are several times faster; the reading
-            needs more steps than the writing. Requires a single process and operand columns.
+            One step in this many computes the language-model loss, which trains the writing. The other steps end after
+            the reading and run no later layer, so they are several times faster; the reading needs more steps than the
+            writing. Requires a single process and operand columns.
         igc_writing (`dict`, *optional*):
             Train in two stages: all steps of the run train the reading alone and end after it; then the writing is
             trained on prompts that the model reads once, with the settings of [`WritingStage`]. Several times faster

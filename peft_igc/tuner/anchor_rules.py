@@ -6,7 +6,6 @@ In: a Hugging Face tokenizer, fast or slow. Out: token ids for `turns`, `inline`
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -120,42 +119,3 @@ def assistant_header(tokenizer: Any) -> list[int]:
                 "a text than alone, so it cannot be found by its tokens. Pass `anchors={'turns': [...]}`."
             )
     return ids
-
-
-def user_header(tokenizer: Any) -> list[int]:
-    """Token ids with which the chat template begins every message of a user.
-
-    Raises:
-        ValueError: if there are none, such as without a chat template.
-    """
-    first, answer, last = "forty-two", "twenty-one", "eighty-four"
-    chat = [{"role": "user", "content": first}, {"role": "assistant", "content": answer}]
-    chat.append({"role": "user", "content": last})
-    text = tokenizer.apply_chat_template(chat, tokenize=False) if getattr(tokenizer, "chat_template", None) else ""
-    parts = [text.partition(first)[0], text.partition(answer)[2].partition(last)[0]]
-    before, between = token_ids(tokenizer, parts)
-    ids, ends = list(os.path.commonprefix([before[::-1], between[::-1]])[::-1]), turn_ends(tokenizer)
-    while ids and (ids[0] in ends or not tokenizer.decode(ids[:1]).strip()):
-        ids = ids[1:]
-    while ids and not tokenizer.decode(ids[-1:]).strip():  # white space may be one token with a message
-        ids = ids[:-1]
-    if not ids:
-        raise ValueError(
-            f"The chat template of `{type(tokenizer).__name__}` has no beginning of a user's message that could be "
-            'found. Leave out `reading_context="message"`, or pass `anchors={"users": [...], ...}`.'
-        )
-    return ids
-
-
-def turn_ends(tokenizer: Any) -> list[int]:
-    """Special tokens that end a turn: the end-of-text token, and the one of the chat template after an answer."""
-    special, ends = special_tokens(tokenizer), set()
-    if tokenizer.eos_token_id is not None:
-        ends.add(int(tokenizer.eos_token_id))
-    if getattr(tokenizer, "chat_template", None):
-        answer = "forty-two"
-        chat = [{"role": "user", "content": "1"}, {"role": "assistant", "content": answer}]
-        text = tokenizer.apply_chat_template(chat, tokenize=False)
-        after = text.rpartition(answer)[2]
-        ends |= set(tokenizer(after, add_special_tokens=False)["input_ids"][:1]) & set(special)
-    return sorted(ends)

@@ -20,8 +20,8 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from ..numbers.tokenizer_profile import TokenizerProfile
 from ..text.rounding import Division, Rounding
 from ..text.token_table import TokenTable
-from ..text.vocabulary import Vocabulary
-from .anchor_rules import assistant_header, text_rule, turn_ends, user_header
+from ..text.vocabulary import Vocabulary, turn_ends, user_header
+from .anchor_rules import assistant_header, text_rule
 from .base_model import TINY, TINY_FOLDER
 from .config_values import MESSAGE, PROMPT_END, SINCE_LAST_ANCHOR, settle, with_help
 from .saving.model_card import write_card

@@ -176,6 +176,8 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys):
     assert "is not a share" in capsys.readouterr().err
     assert main([*command, "--least", "1"]) == 2
     assert "`--least 1` is not a share" in capsys.readouterr().err
+    assert main(["calibrate", "--base", "tiny", "--adapter", "tiny", "--data", str(data)]) == 2
+    assert "`--adapter tiny` is part of the package" in capsys.readouterr().err
 
 
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():

@@ -111,7 +111,7 @@ def test_every_third_text_of_a_kind_is_held_out(tmp_path):
 
 def test_texts_by_many_hands_ask_for_their_operation_and_those_for_functions_come_more_often():
     asked = ("+", "-", "*", "/", "sum", "mean", "percent")
-    rows, once = (list(islice(author_rows(0, operations=asked, often=often), 1500)) for often in (8, 1))
+    rows, once = (list(islice(author_rows(0, operations=asked, often=often), 1500)) for often in (16, 1))
     assert {row["igc_operator"] for row in rows} == {*asked, "none"}  # a text for another function asks for none
     many, few = (sum(row["igc_operator"] in asked[4:] for row in some) for some in (rows, once))
     assert many > 3 * few > 0

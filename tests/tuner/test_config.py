@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.files import read_rows
-from peft_igc.tuner.anchor_rules import turn_ends
+from peft_igc.text.vocabulary import turn_ends
 from peft_igc.tuner.saving.saved_fields import FORMAT
 
 

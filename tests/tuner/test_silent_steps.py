@@ -26,8 +26,8 @@ from transformers import DynamicCache, LogitsProcessorList, StaticCache
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.mappings.attention import Attention
 from peft_igc.numbers.calculator import Status
+from peft_igc.text.vocabulary import turn_ends
 from peft_igc.tuner import passes
-from peft_igc.tuner.anchor_rules import turn_ends
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Writing
 from peft_igc.tuner.writing import told_of
