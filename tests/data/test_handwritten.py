@@ -115,6 +115,7 @@ def test_a_line_that_is_no_text_is_refused_with_its_file_and_line(tmp_path):
         ({"text": "{a} alone"}, "a calculation needs the slots"),
         ({"constraints": ["prime"]}, r'"constraints" must be a list of .*, got \[\'prime\'\]'),
         ({"constraints": ["b>a", "a>b"]}, '"constraints" that contradict: a>b, b>a. Leave one out'),
+        ({"order": "ba"}, '"order" of a sum or a product must be `ab`'),
         ({"operator": "/"}, 'a division in the order `ab` needs the constraint "b|a". Add it'),
     ):
         (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, (good, good | line))))

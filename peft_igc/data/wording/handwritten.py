@@ -1,10 +1,10 @@
 """Texts with slots by many hands, in JSON lines: read from files, and filled with numbers that satisfy them.
 
 A line has `text` with the slots `{a}` `{b}` `{c}` `{d}`; `operator` (`+ - * /` or `none`); `order` (`ab` or `ba`: the
-calculator's operands; `{a}` comes first in the text); `constraints` among `a>b`, `b>a`, `b|a` (a is a multiple of b),
-`a|b`, `small` (up to 100), `year` and `distinct`. In: such texts and a generator. Out: a text with its operator and
-operands, which are right by construction. The package's own are in `by_hand/`, one file per author; `HELD_OUT` says
-which authors are never trained. Texts are held out by file, not by hash.
+calculator's operands, `ab` of sums and products; `{a}` comes first in the text); `constraints` among `a>b`, `b>a`,
+`b|a` (a is a multiple of b), `a|b`, `small` (up to 100), `year` and `distinct`. In: such texts and a generator. Out: a
+text with its operator and operands, which are right by construction. The package's own are in `by_hand/`, one file per
+author; `HELD_OUT` says which authors are never trained. Texts are held out by file, not by hash.
 Try it: `pytest tests/data/test_handwritten.py`.
 """
 
@@ -110,6 +110,8 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     for pair in _APART:
         if pair.issubset(constraints):
             raise ValueError(f'{where}: "constraints" that contradict: {", ".join(sorted(pair))}. Leave one out.')
+    if operator in ("+", "*") and order != "ab":  # either is right, and a reader of both would be sure of neither
+        raise ValueError(f'{where}: "order" of a sum or a product must be `ab`, the order of the text: {text!r}.')
     exact = {"ab": "b|a", "ba": "a|b"}[str(order)] if operator == "/" else None
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
