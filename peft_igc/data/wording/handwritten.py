@@ -25,7 +25,7 @@ _FOLDER = Path(__file__).parent / "by_hand"
 # Authors of whom no text is trained: those whose texts fit `confidence`, those whose texts measure the outcome, and a
 # further one, whose texts nobody has read.
 HELD_OUT = {
-    "calibrated": (*"followups workplace elementary everyone ordinary puzzled stories talkedabout".split(),),
+    "calibrated": tuple("followups workplace elementary everyone ordinary puzzled stories talkedabout".split()),
     "measured": ("otherhands", "news", "repeated", "gamesandcode", "situations"),
     "further": ("chatwindow",),
 }
