@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import yaml
+from transformers import AutoConfig
 
 from ..trainer.record import CURVES
 from ..tuner.base_model import TINY
@@ -71,6 +72,7 @@ def command(
     """
     kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
     recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
+    settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     folder = str(SMOLLM2) if base == SMOLLM2.parent.name else base
     if folder != base and not SMOLLM2.is_dir():
         raise FileNotFoundError(
@@ -82,8 +84,10 @@ def command(
         on_gpu = torch.cuda.is_available() if device is None else torch.device(device).type != "cpu"
         line += ["--use_cpu", str(not on_gpu).lower()]
     line += [] if minutes is None else ["--igc_minutes", str(minutes)]
+    if layer is None and "igc_layer" in settings and folder == base and Path(base).is_dir():
+        # As deep as in SmolLM2, which has 30 layers.
+        layer = settings["igc_layer"] * AutoConfig.from_pretrained(base).get_text_config().num_hidden_layers // 30
     line += [] if layer is None else ["--igc_layer", str(layer)]
     if per_group is not None:
-        settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))["igc_demonstration"]
-        line += ["--igc_demonstration", json.dumps(settings | {"per_group": per_group})]
+        line += ["--igc_demonstration", json.dumps(settings["igc_demonstration"] | {"per_group": per_group})]
     return [*line, *(more or [])]

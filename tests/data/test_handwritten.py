@@ -67,6 +67,7 @@ def test_nothing_touches_the_operands_of_the_trained_texts():
     for one in texts_by("trained"):
         shown = re.sub(r"\{([abcd])\}", lambda slot: {"a": "8896", "b": "278"}.get(slot[1], "31"), one.text)
         assert one.operator == "none" or {"8896", "278"} <= {n.digits for n in integers(shown, decimals=True)}, shown
+        assert not re.search(r"negative \{[ab]\}", one.text), "signs are drawn, and their labels with them"
 
 
 def test_each_text_has_a_row_before_one_has_a_second_row():

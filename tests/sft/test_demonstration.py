@@ -237,6 +237,7 @@ def gemma(tmp_path_factory):
 
 
 def test_a_demonstration_asks_it_as_a_completion_model(gemma, tmp_path):
+    assert parse([*command(base=str(gemma)), "--output_dir", "x"]).igc.igc_layer == 4  # of 7, as 18 of 30
     more = [*small(checks=0), "--igc_layer", "6", "--igc_read_from", "3"]
     more += ["--igc_generated_rows", "1500", "--seed", "1"]  # of which a few hold the `A:` that begins an answer
     results = run_demo(tmp_path / "out", base=str(gemma), per_group=1, more=more)
