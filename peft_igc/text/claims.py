@@ -222,9 +222,8 @@ def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
         return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
     # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
     after = _WORD.match(match.string, match.end() + 1)
-    if after is not None and _class(after[0]) in ("per", "unit"):
-        return True
-    return _NO_OPERAND.match(match.string, match.end()) is not None
+    is_measure = after is not None and _class(after[0]) in ("per", "unit")
+    return is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
 
 
 def _first(bare: str) -> int:
@@ -287,27 +286,21 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
         below = literal(said[end + 1])
         value, end, places = value / below if value is not None and below else None, end + 2, _EXACT
     clock = said[at][0] == "0" and said[at][1:2].isdigit()  # `0900 - 0130 = 0730`
-    after = _after(pieces, end)
-    if clock or places > _EXACT or after is _After.CHANGES:
+    changed, counted = _after(pieces, end)
+    if clock or places > _EXACT or changed:
         value = None
     span = begin, ends[end - 1]
     value = -value if value is not None and negative else value
-    return _Number(value, span, places, percent, after is _After.COUNTS)
+    return _Number(value, span, places, percent, counted)
 
 
-class _After(enum.Enum):
-    """What the text after a number does to it."""
-
-    NOTHING, COUNTS, CHANGES = range(3)
-
-
-def _after(pieces: Pieces, at: int) -> _After:
-    """Whether a word after a number may multiply it: `= 5 million`, or it is another one: `= 24 * 3`, `= 3,5`."""
+def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
+    """Whether what follows makes another number: `= 24 * 3`, `= 3,5`; or a word may multiply it: `= 5 million`."""
     kinds, said, _ = pieces
     changes = False
     if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
         changes = kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
-        return _After.CHANGES if changes else _After.NOTHING
+        return changes, False
     spaced = kinds[at] == "space"
     while kinds[at] == "space":
         at += 1
@@ -324,10 +317,9 @@ def _after(pieces: Pieces, at: int) -> _After:
         after += joined + (joined and kinds[after + 1] == "space")
         goes_on = kinds[after : after + 1] == ["number"]
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
-            return _After.COUNTS if goes_on or counts else _After.NOTHING
+            return False, goes_on or counts
         changes = True
-    changes = changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER
-    return _After.CHANGES if changes else _After.NOTHING
+    return changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER, False
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:
