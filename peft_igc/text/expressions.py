@@ -174,9 +174,8 @@ class Expression:
 
     def _call_of(self, at: int) -> bool:
         """Whether a piece is directly within the brackets of a function."""
-        if sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) == 0:
-            return False
-        if "line" in self.kinds[self._openings[at] : at]:
+        inside = sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) != 0
+        if not inside or "line" in self.kinds[self._openings[at] : at]:
             return False
         return self.opened(at) > 0 and self.called(self.opened(at) - 1) is not None
 
