@@ -72,7 +72,6 @@ class Function:
     """A named function of `fewest` to `most` arguments."""
 
     apply: Callable[..., Fraction | None]  # of the arguments; None where they have no exact value
-    # `fewest`, `most`: numbers of arguments.
     fewest: int = 1
     most: int = 1
     symbols: str = ""  # operations that a request may name and mean this function, such as `/` of a remainder
@@ -215,8 +214,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
-_BUILT_IN = frozenset(FUNCTIONS)
-_RESERVED = frozenset({"none", "expression", "of"})
+_TAKEN = frozenset({*FUNCTIONS, "none", "expression", "of"})
 
 
 def takes(operation: str) -> int:
@@ -264,7 +262,7 @@ def register_operation(
             f'The decorator of `{own}` has no brackets. Write `@peft_igc.register_operation(name="{own}")`, with '
             "`operands=` unless it takes two."
         )
-    if not _NAME.fullmatch(name) or name in _RESERVED | _BUILT_IN:
+    if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ValueError(f"`name={name!r}` is not free, or has other characters than a to z. Choose another name.")
     fewest, most = _numbers_of_operands(operands)
     _check_phrasings(name, phrasings, fewest, most)
