@@ -151,10 +151,8 @@ def calibrate(
         for start in (0, 1)
     )
     chosen = {kind: choose_confidence(curve, most_wrong, least).confidence for kind, curve in fitted.items()}
-    if not functions:
-        return Calibration(temperature, chosen[ARITHMETIC], fit, fitted, tested)
     kept = {kind: max(least_of(config.confidence, kind), least) for kind in KINDS}
-    return Calibration(temperature, kept | chosen, fit, fitted, tested)
+    return Calibration(temperature, kept | chosen if functions else chosen[ARITHMETIC], fit, fitted, tested)
 
 
 def fit_temperature(
