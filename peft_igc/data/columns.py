@@ -34,7 +34,7 @@ UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
 _INTEGER = re.compile(r"-?[0-9]+")  # not \d: it would match digits of other scripts
-REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+REFUSALS = {status.name.lower(): status for status in STATUSES.values()}
 
 
 class WrongType(TypeError, ValueError):

@@ -25,11 +25,7 @@ LONGEST_TEXT = 2000  # characters
 _GLYPHS = {"×": "*", "·": "*", "÷": "/", "\u2212": "-", "**": "^"}
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+"
 _PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
-STATUSES = {
-    Reason.OVERFLOW: Status.OVERFLOW,
-    Reason.INEXACT: Status.INEXACT,
-    Reason.UNDEFINED: Status.UNDEFINED,
-}
+STATUSES = {Reason[status.name]: status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
 class NotAnExpression(ValueError):
