@@ -32,8 +32,7 @@ ROOTS = {"sqrt": 2, "cbrt": 3}
 @functools.cache
 def _sentences() -> dict[str, list[str]]:
     """The sentences by function."""
-    found: dict[str, list[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return found
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def row_of(text: str, operator: str, operands: Sequence[str] = (), limits: Limits = LIMITS) -> Row:

@@ -166,9 +166,8 @@ def _numbers(constraints: frozenset[str], max_digits: int, multiples: float, rng
             a -= a % b
         if constraints & {"b>a", "a|b"} or (either and "a>b" not in constraints and rng.randrange(2)):
             a, b = b, a
-        if ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4) and (
-            a != b or not constraints & {"a>b", "b>a"}
-        ):
+        differ = a != b or not constraints & {"a>b", "b>a"}
+        if differ and ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4):
             return dict(zip("abcd", (a, b, *drawn[2:]), strict=True))
 
 
