@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
 from ..text.vocabulary import UNSEEN
@@ -62,7 +62,7 @@ class HiddenInputMapping(nn.Module):
             self.digit_bias[:, :2, PAD] = -100
             self.operator_head.bias[1:] -= 100
 
-    def compress(self, h: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
+    def compress(self, h: Tensor, embedded: Tensor | None = None) -> Tensor:
         """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
 
         `embedded` is ignored; the token interface uses it.
@@ -71,11 +71,11 @@ class HiddenInputMapping(nn.Module):
 
     def forward(
         self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        anchors: torch.Tensor,
-        ids: torch.Tensor | None = None,
-        since: torch.Tensor | None = None,
+        kept: Tensor,
+        valid: Tensor,
+        anchors: Tensor,
+        ids: Tensor | None = None,
+        since: Tensor | None = None,
     ) -> Reading:
         """Reads each anchor.
 
@@ -106,14 +106,14 @@ class HiddenInputMapping(nn.Module):
 
     def _attend(
         self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        seen: torch.Tensor,
-        row: torch.Tensor,
-        anchor: torch.Tensor,
-        since: torch.Tensor,
+        kept: Tensor,
+        valid: Tensor,
+        seen: Tensor,
+        row: Tensor,
+        anchor: Tensor,
+        since: Tensor,
         longest: int,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """The slots [N, S, d] of N steps, read at once.
 
         `seen` [B, L] bool are the tokens that a step may attend to; `row`, `anchor`, `since` [N] int64 the row of each
@@ -137,7 +137,7 @@ class HiddenInputMapping(nn.Module):
         slots = self.anchor_query(at_anchor)[:, None] + self.slots  # [N, S, d]
         return self.slot_norm(self.reader(slots, memory, visible[:, None]))  # Eq. 4
 
-    def _classify(self, slots: torch.Tensor) -> Reading:
+    def _classify(self, slots: Tensor) -> Reading:
         """The logits of slots [B, A, S, d]."""
         n = 2 * (self.num_digits + 1)
         digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
@@ -197,12 +197,12 @@ class HiddenOutputMapping(nn.Module):
 
     def forward(
         self,
-        h: torch.Tensor,
-        digits: torch.Tensor,
-        signs: torch.Tensor,
-        step: torch.Tensor,
-        offset: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        h: Tensor,
+        digits: Tensor,
+        signs: Tensor,
+        step: Tensor,
+        offset: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
 
         Args:
