@@ -4,7 +4,6 @@ Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with
 `bigbench_items` and `bigbench_test_set` generate items. An item is a
 row `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`; the operand columns serve to leave
 its calculation out of training, and no evaluation shows them to a model. Nothing is evaluated here.
-Try it: `pytest tests/data/test_bigbench.py`.
 
 The real task has exact divisions, with a dividend of n digits and any of its divisors; differences may be negative;
 one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division the 23 exact ones with a

@@ -11,7 +11,6 @@ end, so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow i
 
 A sum of percentages is one, and so is a percentage of another one: `12% + 5%` is 17%, and `50% of 20%` is 10%. Every
 other result is a number: `50% * 80` is 40, and `25% / 2` is 0.125.
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
   at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates it.
 * `integers`: runs of digits, at which a network may point. One that touches a decimal point, a letter, `%`, an
   exponent, or a sign that is not known to leave a number whole, is broken: a part of a number gives a wrong answer.
-
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 In: fractions. Out: a fraction, or a `Refused`. Expressions call a function by its name here, and by those that
 `languages/*.toml` have for it. `register_operation` adds a function of a user. Each of its calls runs in a thread, so
 that one that does not end is left.
-Try it: `pytest tests/text/test_operations.py`
 """
 
 from __future__ import annotations

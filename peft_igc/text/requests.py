@@ -4,7 +4,6 @@ In: a text, an operation, the characters of its operands, and which of them are 
 `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
 two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
 one operation, in words or symbols, and another one is meant.
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations

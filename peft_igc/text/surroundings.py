@@ -9,8 +9,6 @@ In: an `Expression` that is being read. Out: nothing, or a `Refused` with the pi
 * `after`: what follows the expression of a request. Anything may that is not numeric: `What is 3 + 4, please?`. What
   touches the expression, or may be a further operand or operator, refuses.
 * `look_alike`: numbers with signs that are no calculation in the writing of people: dates, telephone numbers, ranges.
-
-Try it: `pytest tests/text/test_reading.py`
 """
 
 from __future__ import annotations

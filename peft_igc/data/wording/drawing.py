@@ -3,7 +3,6 @@
 Most functions draw a `phrases.Text` whose fields are still open; `phrases` decides which drafts are used, and fills
 them. `surround`, `sentence` and `one_of` draw complete texts around a request: greetings, list numbers, sentences with
 sense or without, and system prompts. Everything added to a request is a sentence of its own.
-Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools

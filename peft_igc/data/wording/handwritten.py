@@ -5,7 +5,6 @@ calculator's operands, `ab` of sums and products; `{a}` comes first in the text)
 `b|a` (a is a multiple of b), `a|b`, `small` (up to 100), `year` and `distinct`. In: such texts and a generator. Out: a
 text with its operator and operands, which are right by construction. The package's own are in `by_hand/`, one file per
 author; `HELD_OUT` says which authors are never trained. Texts are held out by file, not by hash.
-Try it: `pytest tests/data/test_handwritten.py`.
 """
 
 import functools

@@ -6,7 +6,6 @@ part it belongs to, so the split is the same on every machine and nobody selects
 punctuation, spaces and the choice of the sign for "times": no held-out template is a trained one with another full
 stop. Plain brackets must not contain alternatives. Fields are numbers in all the ways in which people write them
 (`Style`), names, dates, small things; a text may be typed in a hurry (`casual`).
-Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
