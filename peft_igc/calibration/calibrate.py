@@ -288,7 +288,6 @@ def read_results(
 
 
 def _config(model: Any) -> IGCConfig:
-    """The config of the active adapter."""
     config = active_config(model)
     if config is None:
         raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")

@@ -197,7 +197,6 @@ class ArithmeticRows:
         return row
 
     def _request(self, kind: str, system: str | None, rng: random.Random) -> _Made:
-        """A row that asks for a calculation."""
         mixture, wording = self.mixture, self.wording
         operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
@@ -265,7 +264,6 @@ class ArithmeticRows:
             return None
 
     def _expression(self, rng: random.Random) -> _Made:
-        """A row with an expression in symbols."""
         if self.mixture.rounded and rng.random() < self.mixture.rounded:
             return self._rounded(rng)
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS

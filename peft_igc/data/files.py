@@ -111,7 +111,6 @@ def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
 
 
 def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
-    """One object."""
     if not line.strip():
         raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
     try:

@@ -31,7 +31,6 @@ ROOTS = {"sqrt": 2, "cbrt": 3}
 
 @functools.cache
 def _sentences() -> dict[str, list[str]]:
-    """The sentences by function."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 

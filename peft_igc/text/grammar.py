@@ -121,7 +121,6 @@ class _Parser:
         return found
 
     def _called(self, call: Item) -> Operand:
-        """The value of a function."""
         found = []
         while self.left.pop().kind not in CLOSING.values():  # the opening bracket, a comma, the closing bracket
             found.append(self._operation(1))
@@ -135,7 +134,6 @@ class _Parser:
         return Operand(self._step(call.name, values, lambda: function.value(values), span), False, span)
 
     def _applied(self, kind: str, left: Operand, right: Operand) -> Operand:
-        """The value of an operator."""
         span = (left.span[0], right.span[1])
         if kind in ("+", "-") and left.percent != right.percent:
             raise Refused(Reason.PERCENT_SUM, span)

@@ -74,7 +74,6 @@ def _counts(pieces: Pieces, at: int) -> bool:
 
 
 def _number(pieces: Pieces, at: int, percents: bool) -> Number:
-    """The number at a piece."""
     kinds, span = pieces.kinds, (pieces.ends[at - 1], pieces.ends[at])
     value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
     if value is None or _broken_after(pieces, at, percents):

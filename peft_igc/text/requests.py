@@ -168,7 +168,6 @@ def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guard
 
 
 def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
-    """The value of the operation."""
     values = tuple(one.value or Fraction(0) for one in operands)
     if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
         raise Refused(Reason.TOO_LONG, long[0])

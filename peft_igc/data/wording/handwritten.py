@@ -95,7 +95,6 @@ def texts_by(part: str) -> tuple[Handwritten, ...]:
 
 
 def _checked(row: dict[str, object], where: str) -> Handwritten:
-    """A line of a file as a text."""
     text, operator, order, constraints = (row.get(name) for name in ("text", "operator", "order", "constraints"))
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f'{where}: "text" must be a text, got {text!r}.')

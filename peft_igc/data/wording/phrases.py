@@ -52,7 +52,6 @@ def words(name: str) -> list[str]:
 
 
 def _normalized(text: str) -> str:
-    """The text as it is hashed."""
     return _IGNORED.sub("", text.lower().replace(" x ", "*").translate(_ONE_SIGN))
 
 
