@@ -1,8 +1,7 @@
 """Rows as `datasets` objects, and what the operand columns of a dataset teach.
 
-`to_dataset` turns rows into a `datasets.Dataset`. `summarize` counts the labels of a dataset, and warns of rows that
-would train without an error and teach too little: an operation that never occurs, no silence. Rows are not tokenized,
-and their operand columns are not checked (`columns`). `datasets` is imported only inside the function that needs it.
+`summarize` warns of rows that would train without an error and teach too little: an operation that never occurs, no
+silence. Rows are not tokenized, and their operand columns are not checked (`columns`).
 Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
 """
 

@@ -1,9 +1,6 @@
 """Files of rows, of prompts, and of texts to check: JSON lines, CSV, plain text, each also compressed with gzip.
 
-`read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
-file of JSON lines as they are; `read_prompts` reads prompts alone; `check_file` finds the claims of a file, line by
-line: of JSON in every text, at any depth, and of CSV in every cell. Errors name the file and the line. Nothing is
-tokenized here.
+`read_items` reads the files of `peft-igc eval`. Errors name the file and the line. Nothing is tokenized here.
 """
 
 from __future__ import annotations
@@ -207,7 +204,7 @@ def find_files(names: Iterable[str]) -> list[Path]:
 
 
 def check_file(path: Path) -> Iterator[Found]:
-    """The claims of a file, in order.
+    """The claims of a file, line by line: of JSON in every text, at any depth, and of CSV in every cell.
 
     Raises:
         FileNotFoundError: No such file.
