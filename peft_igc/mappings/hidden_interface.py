@@ -102,7 +102,13 @@ class HiddenInputMapping(nn.Module):
                 parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
                 where += index
             slots = torch.cat(parts)[torch.tensor(where, device=kept.device).argsort()]
-        return self._classify(slots.unflatten(0, (b, a)))  # [B, A, S, d]
+        slots, n = slots.unflatten(0, (b, a)), 2 * (self.num_digits + 1)  # [B, A, S, d]
+        digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
+        return Reading(  # Eq. 5
+            digits + self.digit_bias.float(),
+            float_logits(self.sign_head, slots[:, :, n : n + 2]),
+            float_logits(self.operator_head, slots[:, :, n + 2]),
+        )
 
     def _attend(
         self,
@@ -136,16 +142,6 @@ class HiddenInputMapping(nn.Module):
         at_anchor = memory[torch.arange(len(memory), device=x.device), (anchor - start)[:, 0]]  # [N, d]
         slots = self.anchor_query(at_anchor)[:, None] + self.slots  # [N, S, d]
         return self.slot_norm(self.reader(slots, memory, visible[:, None]))  # Eq. 4
-
-    def _classify(self, slots: Tensor) -> Reading:
-        """The logits of slots [B, A, S, d]."""
-        n = 2 * (self.num_digits + 1)
-        digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
-        return Reading(  # Eq. 5
-            digits + self.digit_bias.float(),
-            float_logits(self.sign_head, slots[:, :, n : n + 2]),
-            float_logits(self.operator_head, slots[:, :, n + 2]),
-        )
 
 
 class HiddenOutputMapping(nn.Module):
