@@ -351,9 +351,8 @@ class Expression:
                     return at, count
                 measure = True
             else:
-                number = (kind == "number" and (measure or not touching)) or (
-                    not touching and (kind == "%" or kind in CLOSE)
-                )
+                number = kind == "number" and measure
+                number = number or (not touching and (kind in NUMBERS or kind in CLOSE))
                 return at, None if number else count
             at -= 1
 

@@ -173,8 +173,6 @@ OPERATORS: dict[str, Operator] = {
     "^": Operator(4, _power, from_right=True),
 }
 MANY = 64
-
-
 FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(_root(2)),
     "abs": Function(abs),

@@ -209,9 +209,7 @@ class Row(NamedTuple):
 
     def begun(self, steps: Iterable[tuple[int, Progress | None]]) -> Row:
         """The row with further steps, whose anchors come after those of all others."""
-        found: dict[int, Progress | None] = {}
-        for anchor, progress in steps:
-            found.setdefault(anchor, progress)
+        found = dict(reversed([*steps]))  # the first of several at one anchor
         return Row((*self.steps, *sorted(found.items(), key=lambda step: step[0])))
 
     def continued(self, ids: Sequence[int], first: int, start: int) -> tuple[Row, list[Continuation | None]]:
