@@ -159,18 +159,11 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------ claims of a file
 class Found(NamedTuple):
-    """A claim of a file.
+    """A claim of a file."""
 
-    Attributes:
-        line: of the file, from 1.
-        field: of JSON, or the column of CSV; "" in a text.
-        text: the line of a text that has the claim.
-        claim: the claim.
-    """
-
-    line: int
-    field: str
-    text: str
+    line: int  # of the file, from 1
+    field: str  # of JSON, or the column of CSV; "" in a text
+    text: str  # the line of a text that has the claim
     claim: Claim
 
     def as_dict(self) -> dict[str, Any]:

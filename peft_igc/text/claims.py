@@ -65,24 +65,16 @@ class Verdict(enum.StrEnum):
 
 
 class Claim(NamedTuple):
-    """An expression that a text gives a result for.
+    """An expression that a text gives a result for."""
 
-    Attributes:
-        verdict: whether the result is right.
-        span: the characters from the first of the expression to the last of the number.
-        number: the number as the text has it.
-        value: the right value in canonical form, rounded to the places of `number` and four more if it does not end;
-            None if the claim is not understood.
-        reason: why the claim is not understood; `NONE` if it is.
-        rounded: whether `number` is true as a rounded value only.
-    """
-
-    verdict: Verdict
-    span: Span
-    number: str
+    verdict: Verdict  # whether the result is right
+    span: Span  # the characters from the first of the expression to the last of the number
+    number: str  # as the text has it
+    # the right value in canonical form, rounded to the places of `number` and four more if it does not end; None if
+    # the claim is not understood
     value: str | None = None
-    reason: Reason = Reason.NONE
-    rounded: bool = False
+    reason: Reason = Reason.NONE  # why the claim is not understood; `NONE` if it is
+    rounded: bool = False  # whether `number` is true as a rounded value only
 
 
 class _Number(NamedTuple):
