@@ -22,23 +22,14 @@ from typing import NamedTuple
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 HEADER = rf"(?:\s*{CONTROL}[A-Za-z_]*)"  # a part of a turn's header, whose role may be a word
 FOLDER = Path(__file__).parent / "languages"
+# Characters of the kind that is the first one of them.
+_ALIKE = ("+＋", "-－\u2212", "*×·⋅∙∗✕✖＊", "/÷∕／", "=＝", "%％", "(（", ")）", "?？", ";；。", "'’‘", *"^[]{}.,:!")
 _CHARACTERS: dict[str, str] = {
-    **dict.fromkeys("+＋", "+"),
-    **dict.fromkeys("-－\u2212", "-"),
-    **dict.fromkeys("*×·⋅∙∗✕✖＊", "*"),
-    **dict.fromkeys("/÷∕／", "/"),
-    **dict.fromkeys("=＝", "="),
-    **dict.fromkeys("%％", "%"),
-    **dict.fromkeys("(（", "("),
-    **dict.fromkeys(")）", ")"),
-    **dict.fromkeys("?？", "?"),
-    **dict.fromkeys(";；。", ";"),
+    **{one: alike[0] for alike in _ALIKE for one in alike},
     **dict.fromkeys("<>≤≥≠≡→", "relation"),
     **dict.fromkeys('"“”„`«»', "quote"),
-    **dict.fromkeys("'’‘", "'"),
     **dict.fromkeys("–—", "dash"),
     **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
-    **{one: one for one in "^[]{}.,:!"},
     "**": "^",
     "\u200b": "space",
     CONTROL: "control",
