@@ -96,14 +96,8 @@ class Vocabulary:
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:
         """The vocabulary of a Hugging Face tokenizer; nothing is tokenized but a few probes."""
-        unknown = tokenizer.unk_token_id
-        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        return cls(
-            _bytes_of(tokenizer),
-            special_tokens(tokenizer),
-            [] if unknown is None or unknown in ends else [unknown],
-            _named_role(tokenizer),
-        )
+        unknown = {tokenizer.unk_token_id} - {tokenizer.bos_token_id, tokenizer.eos_token_id, None}
+        return cls(_bytes_of(tokenizer), special_tokens(tokenizer), unknown, _named_role(tokenizer))
 
     def to_bytes(self) -> bytes:
         """The vocabulary in a compact form, made once: a second for the largest."""
