@@ -241,12 +241,10 @@ def one_of(pool: str, held_out: bool, rng: random.Random) -> str:
 
 def _some(held_out: bool, rng: random.Random, closing: bool = False) -> str:
     """A sentence, sometimes two; with `closing` perhaps one that only fits after a request."""
-    sentences = []
-    for _ in range(1 + (rng.random() < _TWICE)):
-        if closing and rng.random() < 0.4:
-            sentences.append(one_of("closings", held_out, rng))
-        else:
-            sentences.append(sentence(held_out, rng))
+    sentences = [
+        one_of("closings", held_out, rng) if closing and rng.random() < 0.4 else sentence(held_out, rng)
+        for _ in range(1 + (rng.random() < _TWICE))
+    ]
     gap = _gap(sentences[0], rng) if len(sentences) > 1 else ""
     return gap.join(sentences)
 
