@@ -58,9 +58,7 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
         slots = sorted(set(re.findall(r"\{([abcd])\}", text)))
         numbers = _drawn(name, len(slots), rng)
         if name != NO_ARITHMETIC and rng.random() < none:
-            numbers[-1] = rng.choice(("x", "it", "some", "my age", "the rest"))
-            yield row_of(varied(filled(text, numbers), rng), NO_ARITHMETIC)
-            continue
+            name, numbers[-1] = NO_ARITHMETIC, rng.choice(("x", "it", "some", "my age", "the rest"))
         operands = numbers if name != NO_ARITHMETIC else []
         if operands and not takes(name):
             operands = [numbers[SLOTS.index(slot)] for slot in re.findall(r"\{([abcd])\}", text)]
