@@ -37,11 +37,10 @@ _RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|
 
 def look_alike(text: str, start: int, end: int) -> Span | None:
     """The date, telephone number or range in a part of a text, None if there is none."""
-    found = _DATE.search(text, start, end)
     ranges = _RANGE.finditer(text, start, end)
     # Longer numbers are larger, leading zeros included.
     rising = (one for one in ranges if (len(one[1]), one[1]) < (len(one[2]), one[2]))
-    found = found or next(rising, None)
+    found = _DATE.search(text, start, end) or next(rising, None)
     return None if found is None else found.span()
 
 
