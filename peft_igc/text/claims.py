@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import WORDS
-from .pieces import Pieces, kind_of, literal, split, words
+from .pieces import Pieces, kind_of, literal, past, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -261,8 +261,7 @@ def _written(value: Fraction, number: _Number) -> str:
 def _number(pieces: Pieces, at: int) -> _Number | None:
     """The number that begins at a piece, after spaces, a sign and a currency; None if there is none."""
     kinds, said, ends = pieces
-    while kinds[at] == "space":
-        at += 1
+    at = past(kinds, at, 1, "space")
     begin, negative = ends[at - 1], False
     while kinds[at] in ("+", "-", "currency"):
         negative = negative or kinds[at] == "-"
@@ -293,9 +292,7 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
     if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
         changes = kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
         return changes, False
-    spaced = kinds[at] == "space"
-    while kinds[at] == "space":
-        at += 1
+    spaced, at = kinds[at] == "space", past(kinds, at, 1, "space")
     kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
     counts = kind in _COUNTING or (not spaced and len(said[at]) == 1 and said[at].isalpha() and kind != "x")
     if kind == "/":  # `$15/hr`

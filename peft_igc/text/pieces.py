@@ -112,6 +112,13 @@ def split(text: str, start: int = 0) -> Pieces:
     return Pieces(kinds, said, ends)
 
 
+def past(kinds: list[str], at: int, step: int, *skipped: str) -> int:
+    """The first piece from here on that is of no skipped kind; `step` is 1 to the right, -1 to the left."""
+    while kinds[at] in skipped:
+        at += step
+    return at
+
+
 _APART = frozenset({"space", "line", "edge", "cut", "control", *"+-*/^=()[]{}", "relation"})
 _OUTSIDE = frozenset({".", ",", ":", ";", "?", "quote"})  # marks that belong to nothing at an end
 
