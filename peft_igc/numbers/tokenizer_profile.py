@@ -107,8 +107,7 @@ class TokenizerProfile:
     def difference(self, numbers: Mapping[int, str], facts: Mapping[str, Any]) -> str | None:
         """An error message that names the first difference from the tokenizer that an adapter was created with, except
         for added tokens; None if there is none. `numbers` and `facts` are the adapter's, as in `TokenTable`."""
-        tokens = sorted({*numbers, *self.numbers})
-        other = next((one for one in tokens if numbers.get(one) != self.numbers.get(one)), None)
+        other = min((token for token, _ in numbers.items() ^ self.numbers.items()), default=None)
         names = {"minus": "the minus sign was token", "point": "the decimal point was token"}
         names["group"] = "the number of digits in a group was"
         changed = [name for name in names if facts.get(name) not in (None, self.facts[name])]
