@@ -17,9 +17,6 @@ from typing import IO, Any, NamedTuple
 from ..text.claims import Claim, check
 
 
-_FIELDS = ("prompt", "target", "group")
-
-
 def read_items(path: str | Path) -> list[dict[str, Any]]:
     """Evaluation items from a file: CSV if its name ends in `.csv` or `.csv.gz`, else JSON lines.
 
@@ -139,7 +136,7 @@ def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
     """An object as an evaluation item, with its target as a string."""
-    for name in _FIELDS[:2]:
+    for name in ("prompt", "target"):
         if name not in item:
             raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
     if isinstance(item["target"], int) and not isinstance(item["target"], bool):
@@ -149,7 +146,7 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
             f'{where}: "target" is null, so there is nothing to compare an answer with. Leave the row out, or write '
             "the right answer there; `peft-igc calibrate` takes rows in which silence is right."
         )
-    for name in _FIELDS:
+    for name in ("prompt", "target", "group"):
         if name in item and not isinstance(item[name], str):
             raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')
     if not item["prompt"].strip():
