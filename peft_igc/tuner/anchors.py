@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..text.vocabulary import PADDING
-from .call import Call, Generation
+from .call import Call
 from .config import IGCConfig
 from .config_values import MESSAGE, PROMPT_END, ROW
 
@@ -134,7 +134,6 @@ def anchors_of_row(
     """Anchors by token sequences and ends of prompts among the last T tokens of a text, ascending if the latter are.
 
     Args:
-        rules: the config's rules.
         ids: the last n tokens; T + the longest sequence - 1 of them, or all; none if there are no sequences.
         start, new: position in the text of the first of the T tokens, and T.
         ends: positions in the text of ends of prompts.
@@ -192,7 +191,9 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> lis
     not apply."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
-        if not _within(start, new, generation):
+        first, last = generation.span
+        generation.passed = start + new > last
+        if last < start or start + new <= first:  # none of the prompt's anchors is among them
             return None
         copies = len(ids) // len(generation.anchors)  # beams and returned sequences
         known = [row for row in generation.anchors for _ in range(copies)]
@@ -210,13 +211,6 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> lis
     return [[at + start for at in row] for row in found]
 
 
-def _within(start: int, new: int, generation: Generation) -> bool:
-    """Whether an anchor of the prompt may be among the T tokens of a pass; remembers when the last one has passed."""
-    first, last = generation.span
-    generation.passed = start + new > last
-    return start <= last and first < start + new
-
-
 def context_starts(
     context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = (), ids: Sequence[int] = ()
 ) -> list[int]:
@@ -227,18 +221,13 @@ def context_starts(
     of the answer must still read the numbers before it. `context` and `rules` are those of the config.
     With `"message"` and the text's `ids` it is not before the last message of a user.
     """
-    starts = _after_anchors(context, rules, anchors, earlier)
+    starts = [0] * len(anchors)
+    if context != ROW and rules.sequences:
+        # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same
+        # text, which may not know them, reads the same tokens.
+        known = sorted(one for one in (*earlier, *anchors) if one.at >= 0)
+        every, turns = ([at for at, kind in known if kind >= least] for least in (INLINE, TURN))
+        counted = [every if kind == INLINE else turns for _, kind in anchors]
+        before = [bisect_left(places, at) for places, (at, _) in zip(counted, anchors, strict=True)]
+        starts = [places[index - 1] if index else 0 for places, index in zip(counted, before, strict=True)]
     return [rules.first_read(ids, start, one.at) if ids else start for start, one in zip(starts, anchors, strict=True)]
-
-
-def _after_anchors(context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor]) -> list[int]:
-    """The previous anchor of each one that counts for it, 0 for none."""
-    if context == ROW or not rules.sequences:
-        return [0] * len(anchors)
-    # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,
-    # which may not know them, reads the same tokens.
-    known = sorted(one for one in (*earlier, *anchors) if one[0] >= 0)
-    every, turns = ([at for at, kind in known if kind >= least] for least in (INLINE, TURN))
-    counted = [every if kind == INLINE else turns for _, kind in anchors]
-    before = [bisect_left(places, at) for places, (at, _) in zip(counted, anchors, strict=True)]
-    return [places[index - 1] if index else 0 for places, index in zip(counted, before, strict=True)]

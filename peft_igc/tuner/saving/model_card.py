@@ -50,7 +50,8 @@ def write_card(
         config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     path = folder / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    front, body = _split(text)
+    found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
+    front, body = (found[1], text[found.end() :]) if found else ("", text)
     own = body.startswith("# IGC adapter")
     if adapter is None:
         earlier = re.search(r'PeftModel\.from_pretrained\(model, "(.*)"\)', body) if own else None
@@ -145,11 +146,6 @@ def _versions() -> str:
         except PackageNotFoundError:  # run from a source tree
             continue
     return f"Saved with {', '.join(found)}."
-
-
-def _split(text: str) -> tuple[str, str]:
-    found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
-    return (found[1], text[found.end() :]) if found else ("", text)
 
 
 def _section(text: str, heading: str) -> str:
