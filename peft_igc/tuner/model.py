@@ -24,7 +24,7 @@ from ..text.operations import FUNCTIONS
 from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
-from .layer import CANNOT_MERGE, IGCLayer, several_active
+from .layer import IGCLayer, several_active
 from .saving.adapter_files import (
     check_beside,
     check_complete,
@@ -162,7 +162,10 @@ class IGCModel(BaseTuner):
 
     # ------------------------------------------------------------------------------------------ refusals
     def _check_merge_allowed(self) -> None:
-        raise ValueError(CANNOT_MERGE)
+        raise ValueError(
+            "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
+            "Keep the adapter and the base model apart, or remove it with `unload()`."
+        )
 
     def add_weighted_adapter(self, *args: Any, **kwargs: Any) -> None:
         """Raises a ValueError: readings are discrete, so a weighted mean of two adapters has no meaning."""
