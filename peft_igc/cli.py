@@ -10,8 +10,6 @@ arguments take a fraction of a second (except in `sft`, whose arguments TRL pars
 Try it: `peft-igc trace --help`
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import logging as python_logging

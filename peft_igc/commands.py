@@ -4,8 +4,6 @@ In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit cod
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import dataclasses

@@ -6,8 +6,6 @@ In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the ans
 Shapes: B rows of a batch, P tokens of its longest prompt.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

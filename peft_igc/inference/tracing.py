@@ -12,8 +12,6 @@ digits of an operand.
 Try it: `peft-igc trace --base tiny --adapter tiny "What is 58 times 36?"`
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import warnings

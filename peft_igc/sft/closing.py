@@ -8,8 +8,6 @@ rows are judged, too. Nothing is trained here.
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

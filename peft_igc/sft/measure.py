@@ -6,8 +6,6 @@ measured adapter is the saved one, on a base that is loaded anew.
 Try it: `peft-igc demo`
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -3,8 +3,6 @@
 In: a trainer, its model or its arguments. Out: a ValueError with the cure, or nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

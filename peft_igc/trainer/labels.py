@@ -10,8 +10,6 @@ which points at numbers, the text must also spell each operand before its anchor
 Shapes: A anchors of a row, T tokens.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

@@ -9,8 +9,6 @@ parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrice
 Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

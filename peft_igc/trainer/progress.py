@@ -5,8 +5,6 @@ In: the logs of a trainer of Transformers or TRL. Out: lines of text through `sa
 the training is not changed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ a section of the card (`extend_card`), which `tuner.saving.model_card.write_card
 Try it: `pytest tests/trainer/test_trainer.py -k "card or curves"`
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ language-model loss and logs it. A model without an IGC adapter is refused; `Bas
 Shapes: B rows, T positions, A anchors per row.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@ In: a config as it was given. Out: the same config with a value for every size, 
 what was got and the cure. What only one field's own type decides (a token table, an entry) is checked by that type.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -6,8 +6,6 @@ adapter is a child of its target instead of a wrapper around it, it cannot be me
 attaches to that model's base (see `register`). The forward pass is in `layer` and `hooks`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

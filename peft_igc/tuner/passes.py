@@ -7,8 +7,6 @@ equations in `mappings`. The state that travels with a KV cache is in `state`; a
 Try it: `pytest tests/tuner/test_layer.py`
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Sequence

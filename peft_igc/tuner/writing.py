@@ -6,8 +6,6 @@ update itself is in `mappings`. The host knows what continues each result of the
 Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ In: `generate(..., igc_anchors)`. Out: outputs with the field `igc_steps`, if th
 Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -6,8 +6,6 @@ template has about thirty placeholders, TRL's cites another project, and both wr
 that others set (licence, data sets, tags) is kept; an earlier record is kept if none is given.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
