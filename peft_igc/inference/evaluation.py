@@ -4,8 +4,6 @@ In: a model (plain or with adapters), its tokenizer, items `{"prompt", "target"}
 Out: answers (`generate_answers`), or a report of exact match overall and per group (`evaluate`). The model's own
 `generate` runs in left-padded batches and receives only an item's prompt, so operand columns cannot leak into an
 answer. There is no likelihood scoring and no sampling.
-
-Shapes: B rows of a batch, P tokens of its longest prompt.
 """
 
 import dataclasses

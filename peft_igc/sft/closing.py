@@ -1,9 +1,7 @@
 """The closing evaluation of `peft-igc sft`: what the trained calculator does on rows held out of the training.
 
-Before the training, labels that teach nothing are refused. Afterwards a `Closing` has
-the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
-silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
-rows are judged, too. Nothing is trained here.
+Before the training, labels that teach nothing are refused. Afterwards a `Closing` has the counts, with intervals, so
+that few rows are judged, too. Nothing is trained here.
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """

@@ -10,8 +10,7 @@ On a static KV cache the tensors have the size of the cache, and are written in 
 
 Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
 
-Shapes: B rows, L tokens of the text so far, T positions of this call, d mapping width, A anchors per row (of the whole
-text, each with one step), R digits of a result, C tokens that a static cache holds.
+Shapes: those of `tuner`, A anchors per row of the whole text, C tokens that a static cache holds.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
