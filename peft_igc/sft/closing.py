@@ -8,6 +8,7 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,14 +166,13 @@ def held_out_batches(trainer: Any, rows: Any) -> Batches:
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:
     """What the calculator reads at the anchors of rows, compared with their labels."""
-    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    counts: Counter[str] = Counter()
     for batch in batches:
         seen: list[Step] = []
         with observing(seen.append):  # the pass ends before anything is written
             read_alone(model, {name: value.to(model.device) for name, value in batch.items()})
-        for name, count in _compared(seen[0], batch).items():
-            counts[name] += count
-    return counts
+        counts.update(_compared(seen[0], batch))
+    return dict(counts)
 
 
 def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
