@@ -167,18 +167,16 @@ def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new
 
     `ids` [B, n] int64, `start` and `new` are as in `anchors_of_row`; the anchors of the caller keep their places.
     """
-    given, generation = call.anchors, call.generation
-    ends = None if given is not None else _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
-    if given is None and ends is None and not rules.sequences:
-        return None
-    rows = ids.tolist() if rules.sequences else [[]] * len(ids)
-    if given is not None:
-        before = ids.shape[1] - new
+    rows, before = ids.tolist() if rules.sequences else [[]] * len(ids), ids.shape[1] - new
+    if call.anchors is not None:
 
         def named(row: list[int], at: int) -> Anchor:
             return Anchor(at + start, rules.kind(row, before + at + 1)) if at >= 0 else NONE
 
-        return [[named(row, at) for at in places] for row, places in zip(rows, given.tolist(), strict=True)]
+        return [[named(row, at) for at in places] for row, places in zip(rows, call.anchors.tolist(), strict=True)]
+    ends, generation = _prompt_ends(call, rules, ids[:, before:], start), call.generation
+    if ends is None and not rules.sequences:
+        return None
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
     both = zip(rows, ends or [[]] * len(rows), strict=True)

@@ -129,8 +129,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
         Overrides PEFT's version (0.21), which looks for `.weight`; a decoder layer has none.
         """
-        device, dtype = None, None
-        executed_on = None
+        device, dtype, executed_on = None, None, None
         for module in base_layer.modules():
             dtype = dtype or getattr(module, "compute_dtype", None)  # linear layers of bitsandbytes
             hook = getattr(module, "_hf_hook", None)

@@ -75,8 +75,7 @@ def _public_name(base: str | None) -> tuple[str, bool]:
         return "", False
     if base in (TINY, str(TINY_FOLDER)):
         return TINY, True
-    is_path = _is_path(base)
-    return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if is_path else (base, True)
+    return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if _is_path(base) else (base, True)
 
 
 def _is_path(name: str) -> bool:
@@ -97,25 +96,21 @@ def _base_lines(name: str, is_public: bool) -> dict[str, str]:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
+    least = config["confidence"]
+    by_kind = ", ".join(f"{kind} {one}" for kind, one in least.items()) if isinstance(least, Mapping) else least
     rows = [
         ("interface", f"`{config['interface']}`{_spelling(config)}"),
         ("decoder layer", config["layer"]),
         ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
         ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
         ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
-        ("least probability of a reading (`confidence`)", _by_kind(config["confidence"])),
+        ("least probability of a reading (`confidence`)", by_kind),
         ("anchors", _anchors(config)),
     ]
     if others := config.get("trained_with"):
         names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
-
-
-def _by_kind(confidence: float | Mapping[str, float]) -> str:
-    if not isinstance(confidence, Mapping):
-        return str(confidence)
-    return ", ".join(f"{kind} {least}" for kind, least in confidence.items())
 
 
 def _spelling(config: Mapping[str, Any]) -> str:

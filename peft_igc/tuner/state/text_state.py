@@ -28,9 +28,6 @@ from ...text.vocabulary import PADDING, UNSEEN
 from ..anchors import NONE, Anchors
 
 
-Select = Callable[[torch.Tensor], torch.Tensor]
-
-
 class Steps(NamedTuple):
     """The results of the steps of a text, in the order of their anchors.
 
@@ -217,7 +214,7 @@ class TextState:
         return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
 
     # ------------------------------------------------------------------------------------------ rows and length
-    def with_rows(self, select: Select) -> TextState:
+    def with_rows(self, select: Callable[[torch.Tensor], torch.Tensor]) -> TextState:
         """The state with `select` applied to every tensor."""
         order = select(torch.arange(len(self.anchors))).tolist()
         return replace(
