@@ -40,9 +40,6 @@ from .records import Answer, TextRecord
 from .tracing import igc_trace
 
 
-_STATUSES = [status.name.lower() for status in Status]
-
-
 def generate_answers(
     model: Any,
     tokenizer: Any,
@@ -204,7 +201,7 @@ def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer])
         **score(right),
         "groups": {group: score(hits) for group, hits in groups.items()},
         "truncated": sum(answer.cut for answer in answers),
-        "steps": {name: counts[name] for name in _STATUSES if counts[name]},
+        "steps": {name: counts[name] for name in (status.name.lower() for status in Status) if counts[name]},
         "mistakes": mistakes[:20],
     }
 
