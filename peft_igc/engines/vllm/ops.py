@@ -31,4 +31,4 @@ def _act(calculator: Any, hidden_states: torch.Tensor, residual: Any, layer_name
     calculator.act(hidden_states, residual)
 
 
-direct_register_custom_op("igc_layer", igc_layer, mutates_args=["hidden_states"], fake_impl=lambda *arguments: None)
+direct_register_custom_op("igc_layer", igc_layer, mutates_args=["hidden_states"], fake_impl=lambda *_, **__: None)
