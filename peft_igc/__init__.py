@@ -7,9 +7,6 @@
 Importing the package makes PEFT know the method, so that `PeftModel.from_pretrained` and all of PEFT's other ways load
 its adapters. Everything else, torch included, is imported when a name below is first used. Training with operand
 columns is in `peft_igc.trainer` (needs TRL), the command line in `peft_igc.cli`.
-
-Rooms, from the ground up; each imports only those before it: `numbers`, `mappings`, `data`, `tuner`, `plugin`,
-`inference`, `trainer`, `annotation`, `sft`, `cli`.
 """
 
 import importlib

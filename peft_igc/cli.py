@@ -1,7 +1,4 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`,
-`check`, `convert`, `autoload`.
-
-The program is `peft-igc`, or `python -m peft_igc`.
+"""The command line, `peft-igc` or `python -m peft_igc`: the arguments of each command.
 
 In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, if `sft` taught
 nothing, or if `check` found an untrue calculation; 2 with one line on stderr for an error that the user can correct (a
@@ -12,8 +9,6 @@ arguments take a fraction of a second (except in `sft`, whose arguments TRL pars
 
 Try it: `peft-igc trace --help`
 """
-
-from __future__ import annotations
 
 import argparse
 import importlib
@@ -220,11 +215,8 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command with arguments without the program's name, by default those of the process.
-
-    Returns:
-        The exit code.
-    """
+    """Runs a command with arguments without the program's name, by default those of the process, and returns the exit
+    code."""
     arguments = build_parser().parse_args(argv)
     if arguments.run is commands.demo:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the demo needs no hub; read when its client is imported

@@ -4,8 +4,6 @@ In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit cod
 `inference`, `numbers` and `annotation`, which each command imports, with torch, when it runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import dataclasses
@@ -24,8 +22,7 @@ def demo(arguments: argparse.Namespace) -> int:
     given = _given(arguments, "base", "interface", "seed", "minutes", "layer", "per_group", "device")
     results = run_demo(arguments.output, **given)
     folder, base = Path(arguments.output), results["base_model"]["name"]
-    files = ", ".join(f"`{folder / name}`" for name in ("results.json", "learning_curves.png", "adapter"))
-    print(f"Written: {files}")
+    _say_written(*(folder / name for name in ("results.json", "learning_curves.png", "adapter")))
     print(f'Now try: peft-igc trace --base {base} --adapter {folder / "adapter"} "What is 58 times 36?"')
     return 1 if results["summary"]["targets_missed"] and not results["training"]["stopped_early"] else 0
 

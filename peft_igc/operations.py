@@ -9,8 +9,6 @@
 Register it before an adapter that names it is loaded. Try it: `pytest tests/text/test_operations.py`
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Callable

@@ -10,8 +10,6 @@ A process that does not import `peft_igc` runs none of this, and PEFT ends in `K
 changes that for an environment, with a file in its site-packages; see `set_autoload`.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import sysconfig

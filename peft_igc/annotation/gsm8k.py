@@ -208,11 +208,8 @@ def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark
     stated = _plain(match[1])
     two = _TWO_INTEGERS.fullmatch(expression)
     calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
-    rounded = (
-        None
-        if calculation is None
-        else label(calculation[0], calculation[1:], replace(_LIMITS, rounding=Limits.of(config).rounding))
-    )
+    limits = replace(_LIMITS, rounding=Limits.of(config).rounding)
+    rounded = calculation and label(calculation[0], calculation[1:], limits)
     follows = _RESULT.match(after)
     result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
     fault = None
@@ -286,14 +283,14 @@ def _anchors(tokenizer: Any, config: IGCConfig, prompt: list[Any], completion: l
     since = context_starts(config.reading_context, rules, found, ids=row["input_ids"])
     spans, anchors = row["offset_mapping"], []
     for (place, kind), start in zip(found, since, strict=True):
-        read = (one.digits for one in integers(text[spans[start][0] : spans[place][1]]) if one.digits is not None)
+        read = integers(text[spans[start][0] : spans[place][1]])
         value, reason = None, Reason.NO_EXPRESSION
         if config.vocabulary is not None:
             said = said_at(config.vocabulary, row["input_ids"], place, start, Limits.of(config))
             value, reason = said.value, said.reason
         is_inline = kind == INLINE and not (rules.prompt_end and place == first - 1)
         begins, ends = (at - begin for at in spans[place])
-        numbers = Counter(str(int(_plain(number))) for number in read)
+        numbers = Counter(one.digits for one in read if one.digits is not None)
         anchors.append(_Anchor(begins, ends, is_inline, numbers, value, reason))
     return anchors
 

@@ -278,13 +278,12 @@ def answer_losses(
     ]
     longest = longest_text(model)
     fit = [at for at, (before, answer) in enumerate(tokens) if len(before) + len(answer) <= longest]
-    losses: list[float | None] = [None] * len(tokens)
+    losses: dict[int, float] = {}
     for chosen in batches_of([[*before, *answer] for before, answer in (tokens[at] for at in fit)], batch_size):
         batch = [fit[one] for one in chosen]
         found = _batch_losses(model, padding_token(model, tokenizer), [tokens[at] for at in batch])
-        for at, loss in zip(batch, found, strict=True):
-            losses[at] = loss
-    return losses
+        losses |= zip(batch, found, strict=True)
+    return [losses.get(at) for at in range(len(tokens))]
 
 
 def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> list[int]:

@@ -151,10 +151,8 @@ def calibrate(
         for start in (0, 1)
     )
     chosen = {kind: choose_confidence(curve, most_wrong, least).confidence for kind, curve in fitted.items()}
-    if not functions:
-        return Calibration(temperature, chosen[ARITHMETIC], fit, fitted, tested)
     kept = {kind: max(least_of(config.confidence, kind), least) for kind in KINDS}
-    return Calibration(temperature, kept | chosen, fit, fitted, tested)
+    return Calibration(temperature, kept | chosen if functions else chosen[ARITHMETIC], fit, fitted, tested)
 
 
 def fit_temperature(
@@ -260,18 +258,18 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
     config = _config(model)
     own = config.confidence, config.temperature
     config.confidence, config.temperature = 0.0, 1.0
-    found = [PromptReading(None, False, (0.0,) * len(TEMPERATURES))] * len(prompts)
+    found: dict[int, PromptReading] = {}
     try:
         for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw=False):
             decisions = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
             final = [one is not None and one.said.is_final for one in decisions]
             kinds = [ARITHMETIC if one is None else one.kind for one in decisions]
             made = map(PromptReading, _results(step), final, _chances(step, decisions), kinds)
-            for at, reading in zip(chosen, made, strict=True):
-                found[at] = reading
+            found |= zip(chosen, made, strict=True)
     finally:
         config.confidence, config.temperature = own
-    return found
+    nothing = PromptReading(None, False, (0.0,) * len(TEMPERATURES))
+    return [found.get(at, nothing) for at in range(len(prompts))]
 
 
 def read_results(
@@ -282,15 +280,13 @@ def read_results(
     Arguments and errors as of `read_prompts`; with `raw`, prompts are plain texts.
     """
     _config(model)
-    found: list[str | None] = [None] * len(prompts)
+    found: dict[int, str | None] = {}
     for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw):
-        for at, result in zip(chosen, _results(step), strict=True):
-            found[at] = result
-    return found
+        found |= zip(chosen, _results(step), strict=True)
+    return [found.get(at) for at in range(len(prompts))]
 
 
 def _config(model: Any) -> IGCConfig:
-    """The config of the active adapter."""
     config = active_config(model)
     if config is None:
         raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")
@@ -349,14 +345,15 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
             asked, sure = (_last(step, x).tolist() for x in reading.chances()[:2])
-            found.append(
-                [
-                    0.0
-                    if one is None
-                    else certainty(*chances, stated=one.stated or one.said.ruled, ruled=one.said.ruled, kind=one.kind)
-                    for one, *chances in zip(decisions, asked, sure, strict=True)
-                ]
-            )
+            found.append([_certainty(*one) for one in zip(decisions, asked, sure, strict=True)])
         else:
             found.append(_last(step, reading.choose().probability).tolist())
     return list(zip(*found, strict=True))
+
+
+def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
+    """`certainty` of a decision, 0 without one."""
+    if decision is None:
+        return 0.0
+    ruled = decision.said.ruled
+    return certainty(asked, sure, stated=decision.stated or ruled, ruled=ruled, kind=decision.kind)

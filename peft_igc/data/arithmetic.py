@@ -122,12 +122,8 @@ class ArithmeticRows:
         self.excluded = _calculations(exclude)
         self.operands = Operands(self.max_digits, self.limits, self.mixture, self.excluded)
         self._kinds = self._thresholds(may_have_long_results)
-
-    @property
-    def has_expressions(self) -> bool:
-        """Whether rows have the column `igc_expression`."""
-        mixture = self.mixture
-        return self.limits.operands > 2 and mixture.expressions + mixture.unsupported + mixture.by_hand > 0
+        read_by_rule = self.mixture.expressions + self.mixture.unsupported + self.mixture.by_hand
+        self.has_expressions = self.limits.operands > 2 and read_by_rule > 0  # in the column `igc_expression`
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
@@ -197,7 +193,6 @@ class ArithmeticRows:
         return row
 
     def _request(self, kind: str, system: str | None, rng: random.Random) -> _Made:
-        """A row that asks for a calculation."""
         mixture, wording = self.mixture, self.wording
         operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
@@ -265,7 +260,6 @@ class ArithmeticRows:
             return None
 
     def _expression(self, rng: random.Random) -> _Made:
-        """A row with an expression in symbols."""
         if self.mixture.rounded and rng.random() < self.mixture.rounded:
             return self._rounded(rng)
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS

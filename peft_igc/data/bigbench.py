@@ -1,10 +1,8 @@
 """The BIG-bench arithmetic task: items generated in its exact form.
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
-`bigbench_items` and `bigbench_test_set` generate items. An item is a
-row `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`; the operand columns serve to leave
-its calculation out of training, and no evaluation shows them to a model. Nothing is evaluated here.
-Try it: `pytest tests/data/test_bigbench.py`.
+The operand columns of an item serve to leave its calculation out of training, and no evaluation shows them to a model.
+Nothing is evaluated here.
 
 The real task has exact divisions, with a dividend of n digits and any of its divisors; differences may be negative;
 one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division the 23 exact ones with a

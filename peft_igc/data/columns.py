@@ -34,7 +34,7 @@ UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
 _INTEGER = re.compile(r"-?[0-9]+")  # not \d: it would match digits of other scripts
-REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+REFUSALS = {status.name.lower(): status for status in STATUSES.values()}
 
 
 class WrongType(TypeError, ValueError):
@@ -279,13 +279,11 @@ def encode_steps(
 
     Returns:
         All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, K + 1 = a calculation that rules
-        read, -100 = not supervised;
-        `igc_operands` [B, A, S, D+1]: digit classes, all PAD without an operand; S is 2 or the largest number of
-        operands; of a number longer than D the first D+1 digits (a digit in the last slot means overflow); `igc_signs`
-        [B, A, S]; `igc_result` [B, A, R]: digit
-        classes without the point, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status`
-        [B, A]: a `Status`, NONE for a step that is not supervised; `igc_result_scale` [B, A]: digits of the result
-        after the point.
+        read, -100 = not supervised; `igc_operands` [B, A, S, D+1]: digit classes, all PAD without an operand; S is 2
+        or the largest number of operands; of a number longer than D the first D+1 digits (a digit in the last slot
+        means overflow); `igc_signs` [B, A, S]; `igc_result` [B, A, R]: digit classes without the point, all PAD unless
+        the status is OK; `igc_result_sign` [B, A]; `igc_result_status` [B, A]: a `Status`, NONE for a step that is not
+        supervised; `igc_result_scale` [B, A]: digits of the result after the point.
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
     count = len(operations)  # K

@@ -1,8 +1,7 @@
 """Rows as `datasets` objects, and what the operand columns of a dataset teach.
 
-`to_dataset` turns rows into a `datasets.Dataset`. `summarize` counts the labels of a dataset, and warns of rows that
-would train without an error and teach too little: an operation that never occurs, no silence. Rows are not tokenized,
-and their operand columns are not checked (`columns`). `datasets` is imported only inside the function that needs it.
+`summarize` warns of rows that would train without an error and teach too little: an operation that never occurs, no
+silence. Rows are not tokenized, and their operand columns are not checked (`columns`).
 Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
 """
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-_TEXTS = ("prompt", "completion")  # strings, or messages in conversational rows
-
-
 def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
     """A `datasets.Dataset` of rows; a column that only some rows have is None in the others.
 
@@ -39,7 +35,7 @@ def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
     rows = list(rows)
     if not rows:
         raise ValueError("There are no rows to make a dataset of. Check the generator or the file of the rows.")
-    _agree(rows, _TEXTS, "messages or strings")
+    _agree(rows, ("prompt", "completion"), "messages or strings")
     _agree(rows, (COLUMNS[0], EXPRESSION_COLUMN), "lists with one entry per anchor or single entries")
     columns = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     check_names(columns, "The dataset")

@@ -25,11 +25,7 @@ LONGEST_TEXT = 2000  # characters
 _GLYPHS = {"×": "*", "·": "*", "÷": "/", "\u2212": "-", "**": "^"}
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+"
 _PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
-STATUSES = {
-    Reason.OVERFLOW: Status.OVERFLOW,
-    Reason.INEXACT: Status.INEXACT,
-    Reason.UNDEFINED: Status.UNDEFINED,
-}
+STATUSES = {Reason[status.name]: status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
 class NotAnExpression(ValueError):
@@ -38,23 +34,17 @@ class NotAnExpression(ValueError):
 
 @dataclass(frozen=True)
 class StepLabel:
-    """The ground truth of one anchor.
+    """The ground truth of one anchor."""
 
-    Args:
-        operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
-            what it is); or None (unknown: not supervised).
-        operands: Canonical numbers, two in the calculator's order or any of a function in that of the text, or None
-            without an arithmetic operator.
-        result: The canonical result, or None if `status` is not OK.
-        status: The calculator's status for these operands.
-        expression: The step's expression, if it was given as one.
-    """
-
+    # a symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read what it is); or
+    # None (unknown: not supervised)
     operator: str | None
+    # canonical numbers, two in the calculator's order or any of a function in that of the text; None without an
+    # arithmetic operator
     operands: tuple[str, ...] | None
-    result: str | None
-    status: Status
-    expression: str | None = None
+    result: str | None  # canonical; None if `status` is not OK
+    status: Status  # the calculator's for these operands
+    expression: str | None = None  # if the step was given as one
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -1,9 +1,6 @@
 """Files of rows, of prompts, and of texts to check: JSON lines, CSV, plain text, each also compressed with gzip.
 
-`read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
-file of JSON lines as they are; `read_prompts` reads prompts alone; `check_file` finds the claims of a file, line by
-line: of JSON in every text, at any depth, and of CSV in every cell. Errors name the file and the line. Nothing is
-tokenized here.
+`read_items` reads the files of `peft-igc eval`. Errors name the file and the line. Nothing is tokenized here.
 """
 
 from __future__ import annotations
@@ -18,9 +15,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..text.claims import Claim, check
-
-
-_FIELDS = ("prompt", "target", "group")
 
 
 def read_items(path: str | Path) -> list[dict[str, Any]]:
@@ -111,7 +105,6 @@ def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
 
 
 def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
-    """One object."""
     if not line.strip():
         raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
     try:
@@ -143,7 +136,7 @@ def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
     """An object as an evaluation item, with its target as a string."""
-    for name in _FIELDS[:2]:
+    for name in ("prompt", "target"):
         if name not in item:
             raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
     if isinstance(item["target"], int) and not isinstance(item["target"], bool):
@@ -153,7 +146,7 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
             f'{where}: "target" is null, so there is nothing to compare an answer with. Leave the row out, or write '
             "the right answer there; `peft-igc calibrate` takes rows in which silence is right."
         )
-    for name in _FIELDS:
+    for name in ("prompt", "target", "group"):
         if name in item and not isinstance(item[name], str):
             raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')
     if not item["prompt"].strip():
@@ -163,18 +156,11 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------ claims of a file
 class Found(NamedTuple):
-    """A claim of a file.
+    """A claim of a file."""
 
-    Attributes:
-        line: of the file, from 1.
-        field: of JSON, or the column of CSV; "" in a text.
-        text: the line of a text that has the claim.
-        claim: the claim.
-    """
-
-    line: int
-    field: str
-    text: str
+    line: int  # of the file, from 1
+    field: str  # of JSON, or the column of CSV; "" in a text
+    text: str  # the line of a text that has the claim
     claim: Claim
 
     def as_dict(self) -> dict[str, Any]:
@@ -208,7 +194,7 @@ def find_files(names: Iterable[str]) -> list[Path]:
 
 
 def check_file(path: Path) -> Iterator[Found]:
-    """The claims of a file, in order.
+    """The claims of a file, line by line: of JSON in every text, at any depth, and of CSV in every cell.
 
     Raises:
         FileNotFoundError: No such file.

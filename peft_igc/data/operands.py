@@ -16,8 +16,6 @@ from .wording.phrases import of_length
 
 
 Calculation = tuple[str, int, int]  # operator, first operand, second operand
-
-
 _LONGEST = 20  # digits of `Mixture.long`
 
 

@@ -59,7 +59,6 @@ def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
 
 
 def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
-    """Results without end."""
     after = in_turn(range(_GROUPS), rng)
     for index, group in enumerate(in_turn(range(_GROUPS), rng)):
         more = rng.randint(0, 9) if group >= 100 else 0

@@ -5,7 +5,7 @@
 * `continuous_batching`: transformers' continuous batching.
 * `vllm`: the plugin of vLLM.
 
-Imports what it shares with `generate`: the decisions and the state of `tuner`. Start with `texts`.
+Start with `texts`.
 Try it: `pytest tests/engines/test_texts.py`, `make test-vllm`
 """
 

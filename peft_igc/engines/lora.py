@@ -5,8 +5,6 @@ checkpoint. Out: the same weights, with the updates of the LoRA. So every reques
 own LoRAs are chosen per request.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -44,13 +44,9 @@ class Kept:
 
 
 def check(config: IGCConfig) -> None:
-    """Refuses adapters whose texts cannot be followed on the host.
-
-    Raises:
-        ValueError: for the hidden interface.
-    """
-    place = f"The adapter in `{config.loaded_from}`" if config.loaded_from else "The adapter"
+    """Refuses adapters of the hidden interface, whose texts cannot be followed on the host (a ValueError)."""
     if config.interface != "tokens":
+        place = f"The adapter in `{config.loaded_from}`" if config.loaded_from else "The adapter"
         raise ValueError(
             f"{place} has the hidden interface, which reads and writes whole rows in the network, but an engine packs "
             "several texts into one. Use `generate` with a padded batch, or train one with `interface='tokens'`."
@@ -91,12 +87,8 @@ Asked = tuple[int, Step]  # a step of a request
 
 
 class Known:
-    """What an adapter of the token interface knows without its network.
-
-    Args:
-        adapter: the adapter.
-        reads: whether the network is asked where a text alone does not decide; else such a step is silent.
-    """
+    """What an adapter of the token interface knows without its network, which is asked where a text alone does not
+    decide, if it `reads`; else such a step is silent."""
 
     def __init__(self, adapter: Adapter, reads: bool = True) -> None:
         assert adapter.style is not None

@@ -9,8 +9,7 @@
 * `chat`: a conversation in a terminal, with every step under its line.
 * `harness`: a model class and tasks for lm-evaluation-harness.
 
-Imports `text`, `numbers`, `data`, `tuner`; outside of the package torch, transformers, peft, safetensors, jinja2 (with
-markupsafe); for the harness lm_eval and datasets. Start with `evaluation`.
+Start with `evaluation`.
 """
 
 from .evaluation import evaluate, generate_answers, trace

@@ -12,8 +12,6 @@ Shapes: T positions of a call, H hidden size, B rows of a batch.
 Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`
 """
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

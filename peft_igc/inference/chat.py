@@ -7,8 +7,6 @@ writes. Answers are greedy, as in `evaluation`.
 Try it: `peft-igc chat --base tiny --adapter tiny`
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO

@@ -1,12 +1,7 @@
-"""Prompts to tokens, padded batches, and greedy decoding.
-
-In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the answer (`prompt_tokens`), padded batches
-(`batches_of`, `left_padded`), and a generation config for greedy decoding (`greedy`), with which `evaluation` answers.
+"""Prompts to token ids up to the beginning of the answer, padded batches, and settings of greedy decoding.
 
 Shapes: B rows of a batch, P tokens of its longest prompt.
 """
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence

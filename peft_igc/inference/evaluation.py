@@ -4,8 +4,6 @@ In: a model (plain or with adapters), its tokenizer, items `{"prompt", "target"}
 Out: answers (`generate_answers`), or a report of exact match overall and per group (`evaluate`). The model's own
 `generate` runs in left-padded batches and receives only an item's prompt, so operand columns cannot leak into an
 answer. There is no likelihood scoring and no sampling.
-
-Shapes: B rows of a batch, P tokens of its longest prompt.
 """
 
 import dataclasses
@@ -40,9 +38,6 @@ from .decoding import (
 )
 from .records import Answer, TextRecord
 from .tracing import igc_trace
-
-
-_STATUSES = [status.name.lower() for status in Status]
 
 
 def generate_answers(
@@ -206,7 +201,7 @@ def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer])
         **score(right),
         "groups": {group: score(hits) for group, hits in groups.items()},
         "truncated": sum(answer.cut for answer in answers),
-        "steps": {name: counts[name] for name in _STATUSES if counts[name]},
+        "steps": {name: counts[name] for name in (status.name.lower() for status in Status) if counts[name]},
         "mistakes": mistakes[:20],
     }
 

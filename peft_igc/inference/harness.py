@@ -15,8 +15,6 @@ of `peft-igc eval`).
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,6 @@
-"""Loads a base model with its tokenizer, and an adapter onto a base model.
+"""Loads a base model with its tokenizer, and an adapter of any PEFT method onto a base model.
 
-`load_base` returns the base inside the package, one in a folder, or one on the hub: the model in eval mode, the
-tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
-`PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
-
+Errors name the folder and the cure. Nothing is moved to a device.
 Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`
 """
 
@@ -168,8 +165,7 @@ def load_adapter(
     _warn_of_base(folder, config, base)
     try:
         _check_method(folder, config)
-        model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
-        return model.eval()
+        return PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options).eval()
     except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
     except pickle.UnpicklingError as error:  # PEFT (0.21) lets torch unpickle tensors only

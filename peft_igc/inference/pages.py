@@ -8,8 +8,6 @@ policy forbids the network and every script and style but the page's own, which 
 Every token, and every mark on one, is written once, so the page grows with the length of the texts.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ page (`pages`). An `Answer` is what `generate` returned of it: text, steps, and 
 calculator wrote it. The record of a step is `tuner.records.StepRecord`; no tensors here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from bisect import bisect_right

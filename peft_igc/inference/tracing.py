@@ -7,12 +7,9 @@
 In: the events of `call.observing`. Out: a `TextRecord` per row, with tokens and with steps that have all fields of a
 `StepRecord`. The events belong to a thread, so a block sees what its own thread runs, of its own model.
 
-Shapes: B rows, T positions of a call, A anchors per row, n tokens at hand, W places of a reading, K operations, D
-digits of an operand.
+Shapes: B rows, A anchors per row, n tokens at hand, W places of a reading, K operations.
 Try it: `peft-igc trace --base tiny --adapter tiny "What is 58 times 36?"`
 """
-
-from __future__ import annotations
 
 import dataclasses
 import inspect

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 
 class Attention(nn.Module):
@@ -29,11 +29,11 @@ class Attention(nn.Module):
 
     def forward(
         self,
-        query: torch.Tensor,
-        memory: torch.Tensor,
-        visible: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        query: Tensor,
+        memory: Tensor,
+        visible: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
         """Attends from each query [N, Q, d] to the memory [N, M, d]; [N, Q, d].
 
         Args:
@@ -72,11 +72,11 @@ class Block(nn.Module):
 
     def forward(
         self,
-        x: torch.Tensor,
-        memory: torch.Tensor | None = None,
-        visible: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        x: Tensor,
+        memory: Tensor | None = None,
+        visible: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
         """Updates x [N, Q, d], which attends to `memory` [N, M, d] (already normalised), or to itself if that is None.
 
         `visible` and `bias` are those of `Attention.forward`.
@@ -86,13 +86,13 @@ class Block(nn.Module):
         return x + self.ffn_down(F.gelu(self.ffn_up(self.ffn_norm(x))))
 
 
-def float_logits(head: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+def float_logits(head: nn.Linear, x: Tensor) -> Tensor:
     """`head(x)` in float32, also under autocast and with other weights: rounding must not decide between classes."""
     with torch.autocast(x.device.type, enabled=False):
         return F.linear(x.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
 
-def rms(h: torch.Tensor) -> torch.Tensor:
+def rms(h: Tensor) -> Tensor:
     """Root mean square of states [..., H], as [..., 1] in their dtype.
 
     The clamp stops the gradient of a state of zeros, such as a padding token's: that of the square root is infinite.
@@ -117,12 +117,12 @@ class LayerMix(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(count))
 
-    def forward(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
         """Mixes M states [B, T, H] to [B, T, H], in the dtype of the first one."""
         shares = self.weights.softmax(0)
         # In float32, in which the RMS of a state of zeros has not become zero.
         mixed = sum(share * (h.float() / rms(h.float())) for share, h in zip(shares, states, strict=True))
-        assert isinstance(mixed, torch.Tensor)
+        assert isinstance(mixed, Tensor)
         return mixed.to(states[0].dtype)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
 from ..text.vocabulary import UNSEEN
@@ -62,7 +62,7 @@ class HiddenInputMapping(nn.Module):
             self.digit_bias[:, :2, PAD] = -100
             self.operator_head.bias[1:] -= 100
 
-    def compress(self, h: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
+    def compress(self, h: Tensor, embedded: Tensor | None = None) -> Tensor:
         """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
 
         `embedded` is ignored; the token interface uses it.
@@ -71,11 +71,11 @@ class HiddenInputMapping(nn.Module):
 
     def forward(
         self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        anchors: torch.Tensor,
-        ids: torch.Tensor | None = None,
-        since: torch.Tensor | None = None,
+        kept: Tensor,
+        valid: Tensor,
+        anchors: Tensor,
+        ids: Tensor | None = None,
+        since: Tensor | None = None,
     ) -> Reading:
         """Reads each anchor.
 
@@ -102,18 +102,24 @@ class HiddenInputMapping(nn.Module):
                 parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
                 where += index
             slots = torch.cat(parts)[torch.tensor(where, device=kept.device).argsort()]
-        return self._classify(slots.unflatten(0, (b, a)))  # [B, A, S, d]
+        slots, n = slots.unflatten(0, (b, a)), 2 * (self.num_digits + 1)  # [B, A, S, d]
+        digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
+        return Reading(  # Eq. 5
+            digits + self.digit_bias.float(),
+            float_logits(self.sign_head, slots[:, :, n : n + 2]),
+            float_logits(self.operator_head, slots[:, :, n + 2]),
+        )
 
     def _attend(
         self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        seen: torch.Tensor,
-        row: torch.Tensor,
-        anchor: torch.Tensor,
-        since: torch.Tensor,
+        kept: Tensor,
+        valid: Tensor,
+        seen: Tensor,
+        row: Tensor,
+        anchor: Tensor,
+        since: Tensor,
         longest: int,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """The slots [N, S, d] of N steps, read at once.
 
         `seen` [B, L] bool are the tokens that a step may attend to; `row`, `anchor`, `since` [N] int64 the row of each
@@ -136,16 +142,6 @@ class HiddenInputMapping(nn.Module):
         at_anchor = memory[torch.arange(len(memory), device=x.device), (anchor - start)[:, 0]]  # [N, d]
         slots = self.anchor_query(at_anchor)[:, None] + self.slots  # [N, S, d]
         return self.slot_norm(self.reader(slots, memory, visible[:, None]))  # Eq. 4
-
-    def _classify(self, slots: torch.Tensor) -> Reading:
-        """The logits of slots [B, A, S, d]."""
-        n = 2 * (self.num_digits + 1)
-        digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
-        return Reading(  # Eq. 5
-            digits + self.digit_bias.float(),
-            float_logits(self.sign_head, slots[:, :, n : n + 2]),
-            float_logits(self.operator_head, slots[:, :, n + 2]),
-        )
 
 
 class HiddenOutputMapping(nn.Module):
@@ -197,12 +193,12 @@ class HiddenOutputMapping(nn.Module):
 
     def forward(
         self,
-        h: torch.Tensor,
-        digits: torch.Tensor,
-        signs: torch.Tensor,
-        step: torch.Tensor,
-        offset: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        h: Tensor,
+        digits: Tensor,
+        signs: Tensor,
+        step: Tensor,
+        offset: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
 
         Args:

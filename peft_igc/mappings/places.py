@@ -272,11 +272,11 @@ class StepTexts(NamedTuple):
     @classmethod
     def of_lists(cls, table: TokenTable, rows: list[list[int]], anchors: list[int], since: list[int]) -> StepTexts:
         """The texts of steps; `rows`, `anchors` and `since` as in the attributes."""
-        places = []
+        texts = cls(table, rows, anchors, since, [])
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
-            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end))
-        return cls(table, rows, anchors, since, places)
+            texts.places.append(places_of(table, rows[texts.row_of(step)], min(start, end), end))
+        return texts
 
     def row_of(self, step: int) -> int:
         """The row of a step."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from ..numbers.digits import PAD, POINT
 
@@ -35,16 +36,16 @@ class Mark(enum.IntEnum):
 class Choice(NamedTuple):
     """The operands and the operator of each step, the input of the calculator."""
 
-    digits: torch.Tensor  # [B, A, 2, D + 1] int64 digit classes, left-aligned
-    signs: torch.Tensor  # [B, A, 2] int64, 1 is minus
-    operator: torch.Tensor  # [B, A] int64 in 0..K, K for "no arithmetic"
-    operator_chance: torch.Tensor  # [B, A] float32 probability of the operator
+    digits: Tensor  # [B, A, 2, D + 1] int64 digit classes, left-aligned
+    signs: Tensor  # [B, A, 2] int64, 1 is minus
+    operator: Tensor  # [B, A] int64 in 0..K, K for "no arithmetic"
+    operator_chance: Tensor  # [B, A] float32 probability of the operator
     # [B, A, 2, D + 2] float32 probabilities of the digits and the sign of each operand (hidden interface), or [B, A,
     # 2, 1] of each operand as a whole (token interface)
-    operand_chances: torch.Tensor
+    operand_chances: Tensor
 
     @property
-    def probability(self) -> torch.Tensor:
+    def probability(self) -> Tensor:
         """[B, A] float32 probability of operator and operands together."""
         return self.operator_chance * self.operand_chances.flatten(2).prod(-1)
 
@@ -52,23 +53,23 @@ class Choice(NamedTuple):
 class Targets(NamedTuple):
     """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64."""
 
-    operands: torch.Tensor  # [B, A, S, D + 1] digit classes, left-aligned; all PAD for no operand
-    signs: torch.Tensor  # [B, A, S], 1 is minus
+    operands: Tensor  # [B, A, S, D + 1] digit classes, left-aligned; all PAD for no operand
+    signs: Tensor  # [B, A, S], 1 is minus
     # [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators rules read,
     # `IGNORE` where the anchor is not supervised
-    operator: torch.Tensor
-    result: torch.Tensor  # [B, A, R] digit classes without the point, left-aligned
-    result_sign: torch.Tensor  # [B, A]
-    result_status: torch.Tensor  # [B, A], a `calculator.Status`
-    result_scale: torch.Tensor  # [B, A], number of digits of the result after the point
+    operator: Tensor
+    result: Tensor  # [B, A, R] digit classes without the point, left-aligned
+    result_sign: Tensor  # [B, A]
+    result_status: Tensor  # [B, A], a `calculator.Status`
+    result_scale: Tensor  # [B, A], number of digits of the result after the point
 
 
 class Reading(NamedTuple):
     """Distributions over the digits and signs of the operands and over the operators, as float32 logits."""
 
-    digits: torch.Tensor  # [B, A, 2, D + 1, C], most significant digit first; class 10 is the placeholder
-    signs: torch.Tensor  # [B, A, 2, 2], class 1 is minus
-    operator: torch.Tensor  # [B, A, K + 1], class K is "no arithmetic"
+    digits: Tensor  # [B, A, 2, D + 1, C], most significant digit first; class 10 is the placeholder
+    signs: Tensor  # [B, A, 2, 2], class 1 is minus
+    operator: Tensor  # [B, A, K + 1], class K is "no arithmetic"
 
     def choose(self) -> Choice:
         """The most probable class of each slot."""
@@ -80,12 +81,12 @@ class Reading(NamedTuple):
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
         return self if temperature == 1 else Reading(*(logits / temperature for logits in self))
 
-    def operand_loss(self, targets: Targets) -> torch.Tensor:
+    def operand_loss(self, targets: Targets) -> Tensor:
         """[B, A]: the mean cross-entropy over the digits of an operand plus that of its sign, summed over operands."""
         loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
         return loss + _cross_entropy(self.signs, targets.signs).sum(-1)
 
-    def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
+    def operands_right(self, targets: Targets, choice: Choice) -> Tensor:
         """[B, A] bool: whether both operands are chosen."""
         return _both_right(targets, choice).all(-1)
 
@@ -94,25 +95,25 @@ class Pointing(NamedTuple):
     """Distributions over the numbers of the text as operands, and over the operators."""
 
     # [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign
-    scores: torch.Tensor
-    operator: torch.Tensor  # [B, A, K + 1] float32 logits; class K is "no arithmetic"
+    scores: Tensor
+    operator: Tensor  # [B, A, K + 1] float32 logits; class K is "no arithmetic"
     # [B, A, W, 3] float32 log-probabilities of the `Mark`s; a place without a number is no operand. [B, A, 0, 3] if no
     # operation needs them.
-    marks: torch.Tensor
+    marks: Tensor
     # [B, A, W] int64, the row of `numbers` that the number at each place has; the last one if there is none
-    values: torch.Tensor
-    positions: torch.Tensor  # [B, A, W] int64 position of each place in the text, -1 for none
+    values: Tensor
+    positions: Tensor  # [B, A, W] int64 position of each place in the text, -1 for none
     # `places`, `signs`: [B, A, 2] int64, the most probable two places, different ones, and their signs
-    places: torch.Tensor
-    signs: torch.Tensor
+    places: Tensor
+    signs: Tensor
     # [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD. A point has
     # the class `POINT`.
-    numbers: torch.Tensor
+    numbers: Tensor
     # of `operations.takes` for each of the K operations: how many pointers it has, 0 if it has marks
     takes: tuple[int, ...]
 
     @property
-    def digits(self) -> torch.Tensor:
+    def digits(self) -> Tensor:
         """[B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none."""
         return self.numbers[self.values]
 
@@ -128,7 +129,7 @@ class Pointing(NamedTuple):
         indices = torch.where(found, operator.indices, none)
         return Choice(self.numbers[values], self.signs, indices, operator.values, chances)  # Eq. 8
 
-    def chances(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def chances(self) -> tuple[Tensor, Tensor, Tensor]:
         """[B, A] float32, the probability that a calculation is asked; that it is the most probable one if any is;
         [B, A] int64, the operation of this."""
         classes = self.operator.softmax(-1)
@@ -148,12 +149,12 @@ class Pointing(NamedTuple):
         """Whether an operation takes any number of them."""
         return self.marks.shape[-2] > 0
 
-    def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Pointing:
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> Pointing:
         """The steps, each of whose tensors is changed by a function of the first dimensions."""
         changed = [function(tensor) for tensor in self[:_OF_STEPS]]  # type: ignore[arg-type]
         return Pointing._make([*changed, *self[_OF_STEPS:]])
 
-    def summary(self) -> torch.Tensor:
+    def summary(self) -> Tensor:
         """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
         the operands and their signs. With marks [..., 7 + W]: position and `Mark` of each place in one integer, -1
         without a place."""
@@ -174,7 +175,7 @@ class Pointing(NamedTuple):
         marks = (self.marks / temperature).log_softmax(-1)
         return self._replace(scores=scores, operator=self.operator / temperature, marks=marks)
 
-    def operand_loss(self, targets: Targets) -> torch.Tensor:
+    def operand_loss(self, targets: Targets) -> Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands. Of
         an operation of many numbers that of the marks, summed over places, and of the first and the last operand,
         between which the second half of the encoder then knows to be.
@@ -194,7 +195,7 @@ class Pointing(NamedTuple):
             return loss
         return loss + torch.where(count == 0, _cross_entropy(self.marks, self._due_marks(targets)).sum(-1), 0)
 
-    def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
+    def operands_right(self, targets: Targets, choice: Choice) -> Tensor:
         """[B, A] bool: whether all operands of an operation are chosen."""
         count = self._taken(targets.operator)
         right = (_both_right(targets, choice) | (torch.arange(2, device=count.device) >= count[..., None])).all(-1)
@@ -203,13 +204,13 @@ class Pointing(NamedTuple):
         marks = self._due_marks(targets)
         return torch.where(count == 0, ((self.marks.argmax(-1) == marks) | (marks == IGNORE)).all(-1), right)
 
-    def _taken(self, operation: torch.Tensor) -> torch.Tensor:
+    def _taken(self, operation: Tensor) -> Tensor:
         """`takes` of operations [...], 2 where an index is none of them."""
         known = (operation >= 0) & (operation < len(self.takes))
         takes = torch.tensor(self.takes, device=operation.device)
         return torch.where(known, takes[operation.clamp(0, len(self.takes) - 1)], 2)
 
-    def _due_marks(self, targets: Targets) -> torch.Tensor:
+    def _due_marks(self, targets: Targets) -> Tensor:
         """[B, A, W] int64: the correct marks. `IGNORE` for a number that may be an operand or another number of its
         value, as the operands can be found in the order of the text in several ways."""
         is_number = self.values < len(self.numbers) - 1
@@ -228,12 +229,12 @@ class Pointing(NamedTuple):
             due = torch.where(inside[:, :, slot], mark[:, :, slot, None], due)
         return due
 
-    def _operand_chances(self, values: torch.Tensor) -> torch.Tensor:
+    def _operand_chances(self, values: Tensor) -> Tensor:
         """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""
         equal = self.values.unsqueeze(-2) == values[..., None]  # [B, A, 2, W]
         return (self._with_signs(self.signs).exp() * equal).sum(-1)
 
-    def _with_signs(self, signs: torch.Tensor) -> torch.Tensor:
+    def _with_signs(self, signs: Tensor) -> Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
         index = signs[..., None, None].expand(*self.scores.shape[:-1], 1)
         return self.scores.gather(-1, index).squeeze(-1)
@@ -242,9 +243,7 @@ class Pointing(NamedTuple):
 _OF_STEPS = Pointing._fields.index("numbers")  # the fields before it have the dimensions of steps
 
 
-def reading_loss(
-    reading: Reading | Pointing, targets: Targets, anchors: torch.Tensor, choice: Choice
-) -> tuple[torch.Tensor, ...]:
+def reading_loss(reading: Reading | Pointing, targets: Targets, anchors: Tensor, choice: Choice) -> tuple[Tensor, ...]:
     """The auxiliary loss of the reading (paper, "Modified Training Process"), of which `choice` is chosen.
 
     An anchor [B, A] of -1 is not supervised.
@@ -293,7 +292,7 @@ def concatenate(parts: list[Pointing]) -> Pointing:
     return Pointing._make([*joined, *parts[0][_OF_STEPS:]])
 
 
-def _in_order(equal: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+def _in_order(equal: Tensor, there: Tensor) -> Tensor:
     """[B, A, S]: the first place [B, A, S, W] of each operand after that of the operand before it, W or more if there
     is none; `there` [B, A, S] is False where no operand is."""
     width = equal.shape[-1]
@@ -306,20 +305,20 @@ def _in_order(equal: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
     return torch.stack(found, -1)
 
 
-def no_operands(like: torch.Tensor, count: int) -> torch.Tensor:
+def no_operands(like: Tensor, count: int) -> Tensor:
     """Marks [n, count, 3] of places that are no operands; `like` [n, ..] has their dtype."""
     marks = like.new_full((len(like), count, len(Mark)), NEVER)
     marks[..., Mark.NO_OPERAND] = 0
     return marks
 
 
-def _both_right(targets: Targets, choice: Choice) -> torch.Tensor:
+def _both_right(targets: Targets, choice: Choice) -> Tensor:
     """[B, A, 2] bool: whether each of the two operands has the digits and the sign of its target."""
     right = (choice.digits == targets.operands[:, :, :2]).all(-1)
     return right & (choice.signs == targets.signs[:, :, :2])
 
 
-def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def two_places(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The most probable place and sign of the first operand, then of the second one at another place: both [..., 2]
     int64. `scores` [..., 2, W, 2] are log-probabilities of place and sign."""
     first = scores[..., 0, :, :].flatten(-2).argmax(-1)  # place and sign in one index
@@ -330,5 +329,5 @@ def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return chosen // 2, chosen % 2
 
 
-def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view(target.shape)

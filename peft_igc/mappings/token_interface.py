@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
@@ -41,7 +41,7 @@ class TokenInputMapping(nn.Module):
         self._takes = tuple(takes(operation) for operation in config.operations)
         self.num_digits = config.num_digits
         self._tokens: TokenTable | None = None
-        self.characters: torch.Tensor  # [n] uint8, the bytes of the vocabulary, which are saved with the weights
+        self.characters: Tensor  # [n] uint8, the bytes of the vocabulary, which are saved with the weights
         self.register_buffer("characters", torch.zeros(0, dtype=torch.uint8))
         self.mix = LayerMix.of(config)
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -100,7 +100,7 @@ class TokenInputMapping(nn.Module):
             nn.init.normal_(self.compression.weight, std=0.1)
             self.operator_head.bias[1:] -= 100
 
-    def compress(self, h: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+    def compress(self, h: Tensor, embedded: Tensor) -> Tensor:
         """Compresses each token to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
 
         Args:
@@ -111,7 +111,7 @@ class TokenInputMapping(nn.Module):
         embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
         return (states + self.embedded_compression(embedded)).to(h.dtype)  # Eq. 1
 
-    def forward(self, kept: torch.Tensor, texts: StepTexts, steps: Sequence[int] | None = None) -> Pointing:
+    def forward(self, kept: Tensor, texts: StepTexts, steps: Sequence[int] | None = None) -> Pointing:
         """Reads the steps of texts; of one without an anchor the reading is finite but meaningless.
 
         Args:
@@ -134,7 +134,7 @@ class TokenInputMapping(nn.Module):
             pointing = pointing.mapped(lambda x: x[back])
         return pointing.mapped(lambda x: x.unflatten(0, (rows, -1))) if steps is None else pointing
 
-    def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
+    def _point(self, kept: Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once: the pointing with n in place of the dimensions B and A."""
         there = places.positions >= 0
         x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
@@ -148,7 +148,7 @@ class TokenInputMapping(nn.Module):
         found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
         return Pointing(scores, operator, marks, *found)
 
-    def _read(self, x: torch.Tensor, visible: torch.Tensor, places: PlaceTensors) -> tuple[torch.Tensor, ...]:
+    def _read(self, x: Tensor, visible: Tensor, places: PlaceTensors) -> tuple[Tensor, ...]:
         """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
 
         `visible` [N, 1, W] bool are the places that are not empty. Returns `scores`, `operator`, `marks`, `places` and
@@ -181,7 +181,7 @@ class TokenInputMapping(nn.Module):
             marks = self._marks(memory + _column_means(memory, places), slots[:, 1], number)
         return scores, float_logits(self.operator_head, slots[:, 0]), marks, chosen, signs  # Eq. 7
 
-    def _marks(self, memory: torch.Tensor, slot: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+    def _marks(self, memory: Tensor, slot: Tensor, number: Tensor) -> Tensor:
         """Log-probabilities [N, W, 3] that each place of memory [N, W, d] is no operand, or one with a sign."""
         assert self.set_pointer is not None
         assert self.set_bias is not None
@@ -193,7 +193,7 @@ class TokenInputMapping(nn.Module):
         score = score.masked_fill(~number, NEVER)
         return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 
-    def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
+    def _encode(self, x: Tensor, visible: Tensor, layers: slice) -> Tensor:
         """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""
         place = torch.arange(x.shape[1], device=x.device)
         distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
@@ -201,16 +201,14 @@ class TokenInputMapping(nn.Module):
             x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
         return x
 
-    def _attend(
-        self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _attend(self, x: Tensor, visible: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
         """The memory [N, W, d] of places x, and the vectors [N, S, d] of slots [S, d] that attend to it."""
         memory = self.memory_norm(x)  # Eq. 3
         query = self.anchor_query(memory[:, -1])[:, None] + slots
         return memory, self.slot_norm(self.reader(query, memory, visible))  # Eq. 4
 
 
-def _column_means(x: torch.Tensor, places: PlaceTensors) -> torch.Tensor:
+def _column_means(x: Tensor, places: PlaceTensors) -> Tensor:
     """[n, W, d]: the mean of x [n, W, d] over the numbers of the column of each place, 0 for one without a number."""
     alike = (places.columns[:, :, None] == places.columns[:, None]) & places.is_number[:, None]  # [n, W, W]
     shares = (alike & places.is_number[:, :, None]).to(x.dtype)
@@ -241,9 +239,7 @@ class TokenOutputMapping(nn.Module):
         nn.init.zeros_(self.write_down.weight)
         nn.init.zeros_(self.write_down.bias)
 
-    def forward(
-        self, h: torch.Tensor, embedded: torch.Tensor, state: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, h: Tensor, embedded: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
 
         Args:

@@ -4,8 +4,7 @@
 * `calculator`: exact arithmetic on digit tensors, with a status for every result.
 * `tokenizer_profile`: how a tokenizer splits numbers.
 
-Imports `text` and torch. Start with `digits`, then `calculator`. The place of both in the method
-is described in `docs/how_it_works.md`.
+Imports `text` and torch. Start with `digits`, then `calculator`; `docs/how_it_works.md` has their place.
 """
 
 from .calculator import OPERATIONS, Result, Status, calculate

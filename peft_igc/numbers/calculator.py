@@ -177,7 +177,6 @@ def _add(a: _Operand, b: _Operand, division: Division) -> _Outcome:
 
 
 def _subtract(a: _Operand, b: _Operand, division: Division) -> _Outcome:
-    """a - b."""
     return _add(a, _Operand(b.digits, 1 - b.sign), division)
 
 

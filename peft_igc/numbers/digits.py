@@ -47,10 +47,8 @@ def length(digits: Tensor) -> Tensor:
 
 def is_number(digits: Tensor) -> Tensor:
     """[...] bool: which rows of integers [..., D] are well-formed, at least one digit and then only placeholders."""
-    is_digit = (digits >= 0) & (digits < PAD)  # [..., D]
-    is_known = is_digit | (digits == PAD)
-    count = length(digits)
-    return is_known.all(-1) & (count > 0) & (is_digit.sum(-1) == count)
+    is_known, count = (digits >= 0) & (digits <= PAD), length(digits)  # [..., D], [...]
+    return is_known.all(-1) & (count > 0) & ((digits != PAD).sum(-1) == count)
 
 
 def to_right_aligned(digits: Tensor) -> Tensor:

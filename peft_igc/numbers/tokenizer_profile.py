@@ -29,29 +29,17 @@ MOST_GAPS = 0.05  # a tokenizer with a larger share of missing groups counts as 
 
 @dataclass(frozen=True)
 class TokenizerProfile:
-    """How a tokenizer splits numbers, and how an adapter reads and writes them with it.
+    """How a tokenizer splits numbers, and how an adapter reads and writes them with it."""
 
-    Args:
-        name: Name or path of the tokenizer, else its class.
-        vocabulary: The texts of all tokens.
-        numbers: The numeric tokens, as in `TokenTable`.
-        facts: What `TokenTable.of` needs besides the vocabulary, as JSON values.
-        family: `"groups of k from the left"`, `"single digits"` or `"irregular"`.
-        splits: How runs of some lengths are split, with shares, most common first: `{4: "3+1 100%"}`.
-        space: Tokenization of a space before a number: `"a token of its own"` or `"merges with the digits"`.
-        gaps: Groups of digits without a token, where most groups of their length have one.
-        obstacles: Reasons why the token interface does not support the tokenizer, in sentences.
-    """
-
-    name: str
+    name: str  # name or path of the tokenizer, else its class
     vocabulary: Vocabulary = field(repr=False)
-    numbers: dict[int, str] = field(repr=False)
-    facts: dict[str, Any]
-    family: str
-    splits: dict[int, str]
-    space: str
-    gaps: tuple[str, ...]
-    obstacles: tuple[str, ...]
+    numbers: dict[int, str] = field(repr=False)  # the numeric tokens, as in `TokenTable`
+    facts: dict[str, Any]  # what `TokenTable.of` needs besides the vocabulary, as JSON values
+    family: str  # `"groups of k from the left"`, `"single digits"` or `"irregular"`
+    splits: dict[int, str]  # how runs of some lengths are split, with shares, most common first: `{4: "3+1 100%"}`
+    space: str  # tokenization of a space before a number: `"a token of its own"` or `"merges with the digits"`
+    gaps: tuple[str, ...]  # groups of digits without a token, where most groups of their length have one
+    obstacles: tuple[str, ...]  # why the token interface does not support the tokenizer, in sentences
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> TokenizerProfile:
@@ -119,8 +107,7 @@ class TokenizerProfile:
     def difference(self, numbers: Mapping[int, str], facts: Mapping[str, Any]) -> str | None:
         """An error message that names the first difference from the tokenizer that an adapter was created with, except
         for added tokens; None if there is none. `numbers` and `facts` are the adapter's, as in `TokenTable`."""
-        tokens = sorted({*numbers, *self.numbers})
-        other = next((one for one in tokens if numbers.get(one) != self.numbers.get(one)), None)
+        other = min((token for token, _ in numbers.items() ^ self.numbers.items()), default=None)
         names = {"minus": "the minus sign was token", "point": "the decimal point was token"}
         names["group"] = "the number of digits in a group was"
         changed = [name for name in names if facts.get(name) not in (None, self.facts[name])]

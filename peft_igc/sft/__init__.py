@@ -9,8 +9,7 @@
 * `demo`: `peft-igc demo`, which runs a recipe; `measure`: what a run with `igc_demonstration` calibrates, measures and
   reports; `sets`: generated texts and those of authors held out, verdicts.
 
-Imports every room below except `annotation`; outside of the package trl, datasets, accelerate and their
-dependencies. Start with `run`.
+Start with `run`.
 """
 
 from .run import main, parse

@@ -5,8 +5,6 @@ passed on, so the config's own default applies. `check` refuses arguments about 
 that contradict each other or have no effect; TRL validates its other arguments itself. Nothing is loaded here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import typing

@@ -1,17 +1,14 @@
 """The closing evaluation of `peft-igc sft`: what the trained calculator does on rows held out of the training.
 
-Before the training, labels that teach nothing are refused. Afterwards a `Closing` has
-the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
-silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
-rows are judged, too. Nothing is trained here.
+Before the training, labels that teach nothing are refused. Afterwards a `Closing` has the counts, with intervals, so
+that few rows are judged, too. Nothing is trained here.
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,14 +166,13 @@ def held_out_batches(trainer: Any, rows: Any) -> Batches:
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:
     """What the calculator reads at the anchors of rows, compared with their labels."""
-    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    counts: Counter[str] = Counter()
     for batch in batches:
         seen: list[Step] = []
         with observing(seen.append):  # the pass ends before anything is written
             read_alone(model, {name: value.to(model.device) for name, value in batch.items()})
-        for name, count in _compared(seen[0], batch).items():
-            counts[name] += count
-    return counts
+        counts.update(_compared(seen[0], batch))
+    return dict(counts)
 
 
 def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:

@@ -6,8 +6,6 @@ annotation, and a test set if an evaluation needs one. A dataset is a folder, a 
 operand column is checked here: the trainer does both.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

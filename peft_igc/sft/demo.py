@@ -5,8 +5,6 @@ test set is trained, except in BIG-bench's one-digit subtasks, which are complet
 Try it: `peft-igc demo`
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

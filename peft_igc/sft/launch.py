@@ -4,8 +4,6 @@ In: the part of a command line that another parser did not recognize. Out: an ex
 ended. Nothing here knows what the processes do, except that each may end a trainer.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

@@ -6,13 +6,11 @@ measured adapter is the saved one, on a base that is loaded anew.
 Try it: `peft-igc demo`
 """
 
-from __future__ import annotations
-
+import functools
 import json
 import os
 import platform
 import re
-import sys
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -47,11 +45,7 @@ _TITLES = {
     "held_out_silent": "held-out texts without a request (silence is right)",
 }
 
-
-def say(line: str) -> None:
-    """Prints a line at once, also into a pipe."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+say = functools.partial(print, flush=True)  # a line, at once, also into a pipe
 
 
 @dataclass(frozen=True)

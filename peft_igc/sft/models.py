@@ -6,8 +6,6 @@ what is not given is as in the folder, and what is given is compared with it; op
 steps begin anew, unlike with `resume_from_checkpoint`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import warnings

@@ -6,8 +6,6 @@ would teach a calculator next to nothing (`run_defaults`). The calculator's own 
 Try it: `peft-igc sft --help`
 """
 
-from __future__ import annotations
-
 import argparse
 import textwrap
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ adapter, its model card, a closing evaluation, and a command to try the adapter.
 Try it: `peft-igc sft --help`
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

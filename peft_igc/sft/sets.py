@@ -5,8 +5,6 @@ right. `ANSWERED` sets are answered by generation; of the others only the readin
 layers. Calculations and phrasings of the generated sets are not trained, and neither are texts by authors held out.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import WORDS
-from .pieces import Pieces, kind_of, literal, split, words
+from .pieces import Pieces, kind_of, literal, past, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -65,24 +65,16 @@ class Verdict(enum.StrEnum):
 
 
 class Claim(NamedTuple):
-    """An expression that a text gives a result for.
+    """An expression that a text gives a result for."""
 
-    Attributes:
-        verdict: whether the result is right.
-        span: the characters from the first of the expression to the last of the number.
-        number: the number as the text has it.
-        value: the right value in canonical form, rounded to the places of `number` and four more if it does not end;
-            None if the claim is not understood.
-        reason: why the claim is not understood; `NONE` if it is.
-        rounded: whether `number` is true as a rounded value only.
-    """
-
-    verdict: Verdict
-    span: Span
-    number: str
+    verdict: Verdict  # whether the result is right
+    span: Span  # the characters from the first of the expression to the last of the number
+    number: str  # as the text has it
+    # the right value in canonical form, rounded to the places of `number` and four more if it does not end; None if
+    # the claim is not understood
     value: str | None = None
-    reason: Reason = Reason.NONE
-    rounded: bool = False
+    reason: Reason = Reason.NONE  # why the claim is not understood; `NONE` if it is
+    rounded: bool = False  # whether `number` is true as a rounded value only
 
 
 class _Number(NamedTuple):
@@ -222,9 +214,8 @@ def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
         return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
     # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
     after = _WORD.match(match.string, match.end() + 1)
-    if after is not None and _class(after[0]) in ("per", "unit"):
-        return True
-    return _NO_OPERAND.match(match.string, match.end()) is not None
+    is_measure = after is not None and _class(after[0]) in ("per", "unit")
+    return is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
 
 
 def _first(bare: str) -> int:
@@ -270,8 +261,7 @@ def _written(value: Fraction, number: _Number) -> str:
 def _number(pieces: Pieces, at: int) -> _Number | None:
     """The number that begins at a piece, after spaces, a sign and a currency; None if there is none."""
     kinds, said, ends = pieces
-    while kinds[at] == "space":
-        at += 1
+    at = past(kinds, at, 1, "space")
     begin, negative = ends[at - 1], False
     while kinds[at] in ("+", "-", "currency"):
         negative = negative or kinds[at] == "-"
@@ -287,30 +277,22 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
         below = literal(said[end + 1])
         value, end, places = value / below if value is not None and below else None, end + 2, _EXACT
     clock = said[at][0] == "0" and said[at][1:2].isdigit()  # `0900 - 0130 = 0730`
-    after = _after(pieces, end)
-    if clock or places > _EXACT or after is _After.CHANGES:
+    changed, counted = _after(pieces, end)
+    if clock or places > _EXACT or changed:
         value = None
     span = begin, ends[end - 1]
     value = -value if value is not None and negative else value
-    return _Number(value, span, places, percent, after is _After.COUNTS)
+    return _Number(value, span, places, percent, counted)
 
 
-class _After(enum.Enum):
-    """What the text after a number does to it."""
-
-    NOTHING, COUNTS, CHANGES = range(3)
-
-
-def _after(pieces: Pieces, at: int) -> _After:
-    """Whether a word after a number may multiply it: `= 5 million`, or it is another one: `= 24 * 3`, `= 3,5`."""
+def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
+    """Whether what follows makes another number: `= 24 * 3`, `= 3,5`; or a word may multiply it: `= 5 million`."""
     kinds, said, _ = pieces
     changes = False
     if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
         changes = kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
-        return _After.CHANGES if changes else _After.NOTHING
-    spaced = kinds[at] == "space"
-    while kinds[at] == "space":
-        at += 1
+        return changes, False
+    spaced, at = kinds[at] == "space", past(kinds, at, 1, "space")
     kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
     counts = kind in _COUNTING or (not spaced and len(said[at]) == 1 and said[at].isalpha() and kind != "x")
     if kind == "/":  # `$15/hr`
@@ -324,10 +306,9 @@ def _after(pieces: Pieces, at: int) -> _After:
         after += joined + (joined and kinds[after + 1] == "space")
         goes_on = kinds[after : after + 1] == ["number"]
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
-            return _After.COUNTS if goes_on or counts else _After.NOTHING
+            return False, goes_on or counts
         changes = True
-    changes = changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER
-    return _After.CHANGES if changes else _After.NOTHING
+    return changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER, False
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:

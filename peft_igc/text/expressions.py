@@ -39,33 +39,23 @@ class NeedsMore(Exception):
 
 
 class Expression:
-    """The expression that ends at a piece. `read` fills `items`, and returns the first piece before it.
-
-    Attributes:
-        items: the last one first.
-        sure: operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`.
-            One with `-`, `/` or `×` only may be a date, a range, a score or a size.
-        units: the measures that numbers have, as quantity and name.
-        currencies: the signs of currencies.
-        too_long: a number of more digits than the limits allow.
-        end: the character after the last unit before an anchor `=`, -1 without one.
-        left, words_before: the first piece before the expression, and how many words were read there.
-        linked: `of` is before it.
-        spoken: words stand after it in its message.
-        joined: units with `per` or a mark between were read: `miles per hour`.
-    """
+    """The expression that ends at a piece. `read` fills `items`, and returns the first piece before it."""
 
     def __init__(self, pieces: Pieces, limits: Limits) -> None:
         self.pieces = pieces
         self.kinds, self.said, self.ends = pieces
         self.known, self.limits = words(), limits
-        self.items: list[Item] = []
-        self.units: list[tuple[str, str]] = []
-        self.currencies: list[tuple[str, Span]] = []
-        self.too_long: Span | None = None
-        self.left = self.words_before = 0
-        self.end = -1
-        self.sure = self.linked = self.spoken = self.joined = False
+        self.items: list[Item] = []  # the last one first
+        self.units: list[tuple[str, str]] = []  # the measures that numbers have, as quantity and name
+        self.currencies: list[tuple[str, Span]] = []  # their signs
+        self.too_long: Span | None = None  # a number of more digits than the limits allow
+        self.left = self.words_before = 0  # the first piece before the expression, and how many words were read there
+        self.end = -1  # the character after the last unit before an anchor `=`, -1 without one
+        # Operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`. One
+        # with `-`, `/` or `×` only may be a date, a range, a score or a size.
+        self.sure = False
+        self.linked = self.spoken = False  # `of` is before it; words stand after it in its message
+        self.joined = False  # units with `per` or a mark between were read: `miles per hour`
 
     def kind(self, at: int) -> str:
         """The kind of a piece."""
@@ -174,9 +164,8 @@ class Expression:
 
     def _call_of(self, at: int) -> bool:
         """Whether a piece is directly within the brackets of a function."""
-        if sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) == 0:
-            return False
-        if "line" in self.kinds[self._openings[at] : at]:
+        inside = sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) != 0
+        if not inside or "line" in self.kinds[self._openings[at] : at]:
             return False
         return self.opened(at) > 0 and self.called(self.opened(at) - 1) is not None
 
@@ -352,9 +341,8 @@ class Expression:
                     return at, count
                 measure = True
             else:
-                number = (kind == "number" and (measure or not touching)) or (
-                    not touching and (kind == "%" or kind in CLOSE)
-                )
+                number = kind == "number" and measure
+                number = number or (not touching and (kind in NUMBERS or kind in CLOSE))
                 return at, None if number else count
             at -= 1
 

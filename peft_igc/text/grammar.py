@@ -11,7 +11,6 @@ end, so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow i
 
 A sum of percentages is one, and so is a percentage of another one: `12% + 5%` is 17%, and `50% of 20%` is 10%. Every
 other result is a number: `50% * 80` is 40, and `25% / 2` is 0.125.
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations
@@ -122,7 +121,6 @@ class _Parser:
         return found
 
     def _called(self, call: Item) -> Operand:
-        """The value of a function."""
         found = []
         while self.left.pop().kind not in CLOSING.values():  # the opening bracket, a comma, the closing bracket
             found.append(self._operation(1))
@@ -136,7 +134,6 @@ class _Parser:
         return Operand(self._step(call.name, values, lambda: function.value(values), span), False, span)
 
     def _applied(self, kind: str, left: Operand, right: Operand) -> Operand:
-        """The value of an operator."""
         span = (left.span[0], right.span[1])
         if kind in ("+", "-") and left.percent != right.percent:
             raise Refused(Reason.PERCENT_SUM, span)

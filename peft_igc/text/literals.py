@@ -5,8 +5,6 @@
   at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates it.
 * `integers`: runs of digits, at which a network may point. One that touches a decimal point, a letter, `%`, an
   exponent, or a sign that is not known to leave a number whole, is broken: a part of a number gives a wrong answer.
-
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
-from .pieces import CONTROL, Pieces, literal, split
+from .pieces import CONTROL, Pieces, literal, past, split
 from .refusals import Span
 
 
@@ -76,15 +74,14 @@ def _counts(pieces: Pieces, at: int) -> bool:
 
 
 def _number(pieces: Pieces, at: int, percents: bool) -> Number:
-    """The number at a piece."""
     kinds, span = pieces.kinds, (pieces.ends[at - 1], pieces.ends[at])
     value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
     if value is None or _broken_after(pieces, at, percents):
         return Number(None, span)
     touched = at - 1 - (kinds[at - 1] == "currency")
-    left = _skip(kinds, touched)
+    left = past(kinds, touched, -1, "space")
     gap, before = left < touched, kinds[left]
-    farther = _skip(kinds, left - 1)
+    farther = past(kinds, left - 1, -1, "space")
     if before == "-":
         if kinds[farther] in _OPERANDS:
             return Number(value, span)
@@ -102,32 +99,19 @@ def _number(pieces: Pieces, at: int, percents: bool) -> Number:
     return Number(None if not gap and (pair or before in _TOUCHED_BEFORE) else value, span)
 
 
-def _skip(kinds: list[str], at: int) -> int:
-    """The first piece from here to the left that is no space."""
-    while kinds[at] == "space":
-        at -= 1
-    return at
-
-
 def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
     """Whether what follows a number belongs to it: `5km`, `5 k`, `5-year`, `3!`, `50%`."""
     kinds = pieces.kinds
     after = at + 1
     if kinds[after] == "currency" or (percents and kinds[after] == "%"):  # `5€`
         after += 1
-    if kinds[after] == "!":
-        while kinds[after] == "!":
-            after += 1
-        return kinds[after] not in _ENDS or len(pieces.said[at]) < 2  # `91 minus 37!` exclaims, `3!` may not
+    if kinds[after] == "!":  # `91 minus 37!` exclaims, `3!` may not
+        return kinds[past(kinds, after, 1, "!")] not in _ENDS or len(pieces.said[at]) < 2
     if kinds[after] == "space":
-        while kinds[after] == "space":
-            after += 1
-        return kinds[after] in ("scale", "letter", "ordinal")
+        return kinds[past(kinds, after, 1, "space")] in ("scale", "letter", "ordinal")
     if kinds[after] in _MARKS:
         pair = kinds[after] in _PAIRS and kinds[after + 1] == "number"  # 10:30, 3,5
-        while kinds[after] in _MARKS:
-            after += 1
-        return pair or kinds[after] in ALL_WORDS
+        return pair or kinds[past(kinds, after, 1, *_MARKS)] in ALL_WORDS
     return kinds[after] in _TOUCHED_AFTER
 
 

@@ -3,7 +3,6 @@
 In: fractions. Out: a fraction, or a `Refused`. Expressions call a function by its name here, and by those that
 `languages/*.toml` have for it. `register_operation` adds a function of a user. Each of its calls runs in a thread, so
 that one that does not end is left.
-Try it: `pytest tests/text/test_operations.py`
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ class Function:
     """A named function of `fewest` to `most` arguments."""
 
     apply: Callable[..., Fraction | None]  # of the arguments; None where they have no exact value
-    # `fewest`, `most`: numbers of arguments.
     fewest: int = 1
     most: int = 1
     symbols: str = ""  # operations that a request may name and mean this function, such as `/` of a remainder
@@ -175,8 +173,6 @@ OPERATORS: dict[str, Operator] = {
     "^": Operator(4, _power, from_right=True),
 }
 MANY = 64
-
-
 FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(_root(2)),
     "abs": Function(abs),
@@ -215,8 +211,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 _NAME = re.compile("[a-z]+")
 _DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
-_BUILT_IN = frozenset(FUNCTIONS)
-_RESERVED = frozenset({"none", "expression", "of"})
+_TAKEN = frozenset({*FUNCTIONS, "none", "expression", "of"})
 
 
 def takes(operation: str) -> int:
@@ -264,7 +259,7 @@ def register_operation(
             f'The decorator of `{own}` has no brackets. Write `@peft_igc.register_operation(name="{own}")`, with '
             "`operands=` unless it takes two."
         )
-    if not _NAME.fullmatch(name) or name in _RESERVED | _BUILT_IN:
+    if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ValueError(f"`name={name!r}` is not free, or has other characters than a to z. Choose another name.")
     fewest, most = _numbers_of_operands(operands)
     _check_phrasings(name, phrasings, fewest, most)

@@ -22,23 +22,14 @@ from typing import NamedTuple
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 HEADER = rf"(?:\s*{CONTROL}[A-Za-z_]*)"  # a part of a turn's header, whose role may be a word
 FOLDER = Path(__file__).parent / "languages"
+# Characters of the kind that is the first one of them.
+_ALIKE = ("+＋", "-－\u2212", "*×·⋅∙∗✕✖＊", "/÷∕／", "=＝", "%％", "(（", ")）", "?？", ";；。", "'’‘", *"^[]{}.,:!")
 _CHARACTERS: dict[str, str] = {
-    **dict.fromkeys("+＋", "+"),
-    **dict.fromkeys("-－\u2212", "-"),
-    **dict.fromkeys("*×·⋅∙∗✕✖＊", "*"),
-    **dict.fromkeys("/÷∕／", "/"),
-    **dict.fromkeys("=＝", "="),
-    **dict.fromkeys("%％", "%"),
-    **dict.fromkeys("(（", "("),
-    **dict.fromkeys(")）", ")"),
-    **dict.fromkeys("?？", "?"),
-    **dict.fromkeys(";；。", ";"),
+    **{one: alike[0] for alike in _ALIKE for one in alike},
     **dict.fromkeys("<>≤≥≠≡→", "relation"),
     **dict.fromkeys('"“”„`«»', "quote"),
-    **dict.fromkeys("'’‘", "'"),
     **dict.fromkeys("–—", "dash"),
     **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
-    **{one: one for one in "^[]{}.,:!"},
     "**": "^",
     "\u200b": "space",
     CONTROL: "control",
@@ -119,6 +110,13 @@ def split(text: str, start: int = 0) -> Pieces:
         del said[1:2], kinds[1:2], ends[:1]
         kinds[0] = "cut"
     return Pieces(kinds, said, ends)
+
+
+def past(kinds: list[str], at: int, step: int, *skipped: str) -> int:
+    """The first piece from here on that is of no skipped kind; `step` is 1 to the right, -1 to the left."""
+    while kinds[at] in skipped:
+        at += step
+    return at
 
 
 _APART = frozenset({"space", "line", "edge", "cut", "control", *"+-*/^=()[]{}", "relation"})

@@ -116,7 +116,6 @@ def _alike(found: Expression, text: str) -> Span | None:
 
 
 def _numbers(found: Expression) -> int:
-    """How many numbers an expression has."""
     return sum(item.kind == "number" for item in found.items)
 
 
@@ -143,7 +142,6 @@ def _cents(found: Expression) -> int:
 
 
 def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, steps: list[Reduction]) -> Refusal:
-    """The refusal of what was read."""
     reason, items = refused.reason, tuple(found.items[::-1])
     if reason is Reason.OTHER_NUMBER and _numbers(found) < 2:
         reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`

@@ -2,7 +2,6 @@
 
 In: nothing. Out: `Reason`, the id of a refusal with a text for people, and `Refused`, by which a reading within this
 package ends. Traces, audits and results of benchmarks store the ids, so none changes its number.
-Try it: `pytest tests/text/test_reading.py`
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ In: a text, an operation, the characters of its operands, and which of them are 
 `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
 two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
 one operation, in words or symbols, and another one is meant.
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
 from .operations import FUNCTIONS, OPERATORS, Function
-from .pieces import CONTROL, Pieces, split, whole, words
+from .pieces import CONTROL, Pieces, past, split, whole, words
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
@@ -83,23 +82,15 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, fu
     if number is None or number.value is None or (number.value.denominator > 1 and function is None):
         raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else whole(pieces, number.at))
     for step in (-1, 1):
-        at = _next(pieces.kinds, number.at, step, _BESIDE)
+        at = past(pieces.kinds, number.at + step, step, *_BESIDE)
         joined = pieces.kinds[at] in _SYMBOLS or pieces.kinds[at] == "("  # `47 * y`, `sin(30) + 5`
-        at = _next(pieces.kinds, at, step, _BESIDE) if joined else at
+        at = past(pieces.kinds, at + step, step, *_BESIDE) if joined else at
         strange = pieces.kinds[at] in STRANGE and (function is None or pieces.said[at].casefold() not in _POWERS)
         if strange or (joined and pieces.kinds[at] in _VARIABLES):
             raise Refused(Reason.NOT_UNDERSTOOD, whole(pieces, at))
     if not number.may_negate:
         return number
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
-
-
-def _next(kinds: list[str], at: int, step: int, skipped: frozenset[str]) -> int:
-    """The next piece in a direction that is not to be skipped."""
-    at += step
-    while kinds[at] in skipped:
-        at += step
-    return at
 
 
 def stated_operations(pieces: Pieces, operands: list[Number]) -> tuple[set[str], set[str]]:
@@ -169,7 +160,6 @@ def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guard
 
 
 def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
-    """The value of the operation."""
     values = tuple(one.value or Fraction(0) for one in operands)
     if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
         raise Refused(Reason.TOO_LONG, long[0])

@@ -142,14 +142,10 @@ def asked_rounding(text: str, mode: Mode = "refuse") -> Wish | None:
     """
     start = _begin(text)
     end = text[start:].casefold()
-    if not any(hint in end for hint in _HINTS):
-        return None
-    found = list(_WISH.finditer(text, start))
-    if len(found) != 1:
+    found = list(_WISH.finditer(text, start)) if any(hint in end for hint in _HINTS) else []
+    if len(found) != 1 or _NEGATED.search(text[start : found[0].start()]):
         return None
     match = found[0]
-    if _NEGATED.search(text[start : match.start()]):
-        return None
     nearest, count = match["nearest"], match["count"]
     if nearest is not None:
         places = _NEAREST[nearest.lower()]

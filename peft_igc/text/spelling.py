@@ -24,9 +24,6 @@ from .token_table import POINTED, UNSPELLED, TokenTable
 from .vocabulary import PADDING
 
 
-_NUMERIC = frozenset("0123456789.")
-
-
 class Spelled(enum.IntEnum):
     """The part of the result that is written at a position. The values index learned vectors: do not reorder.
 
@@ -121,7 +118,7 @@ class Progress:
             return None
         number, self._number = spelled.strip(" "), ""
         punctuation = "." in number and (position == self._anchor or "." not in plain)
-        if number[-1] in _NUMERIC and not punctuation:
+        if number[-1] in "0123456789." and not punctuation:
             if spelled[0] == " " or not before:
                 self._open(position, spelled)
                 before = ""
@@ -209,9 +206,7 @@ class Row(NamedTuple):
 
     def begun(self, steps: Iterable[tuple[int, Progress | None]]) -> Row:
         """The row with further steps, whose anchors come after those of all others."""
-        found: dict[int, Progress | None] = {}
-        for anchor, progress in steps:
-            found.setdefault(anchor, progress)
+        found = dict(reversed([*steps]))  # the first of several at one anchor
         return Row((*self.steps, *sorted(found.items(), key=lambda step: step[0])))
 
     def continued(self, ids: Sequence[int], first: int, start: int) -> tuple[Row, list[Continuation | None]]:

@@ -9,8 +9,6 @@ In: an `Expression` that is being read. Out: nothing, or a `Refused` with the pi
 * `after`: what follows the expression of a request. Anything may that is not numeric: `What is 3 + 4, please?`. What
   touches the expression, or may be a further operand or operator, refuses.
 * `look_alike`: numbers with signs that are no calculation in the writing of people: dates, telephone numbers, ranges.
-
-Try it: `pytest tests/text/test_reading.py`
 """
 
 from __future__ import annotations
@@ -39,11 +37,10 @@ _RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|
 
 def look_alike(text: str, start: int, end: int) -> Span | None:
     """The date, telephone number or range in a part of a text, None if there is none."""
-    found = _DATE.search(text, start, end)
     ranges = _RANGE.finditer(text, start, end)
     # Longer numbers are larger, leading zeros included.
     rising = (one for one in ranges if (len(one[1]), one[1]) < (len(one[2]), one[2]))
-    found = found or next(rising, None)
+    found = _DATE.search(text, start, end) or next(rising, None)
     return None if found is None else found.span()
 
 

@@ -2,7 +2,6 @@
 
 In: a fraction and `Limits`, the settings of an adapter. Out: the decimal that is written, rounded once if it has no
 end and the limits allow it, or a `Refused`; and `Value` and `Refusal`, what `reading.read` returns.
-Try it: `pytest tests/text/test_golden.py`
 """
 
 from __future__ import annotations

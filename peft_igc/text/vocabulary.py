@@ -96,14 +96,8 @@ class Vocabulary:
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:
         """The vocabulary of a Hugging Face tokenizer; nothing is tokenized but a few probes."""
-        unknown = tokenizer.unk_token_id
-        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        return cls(
-            _bytes_of(tokenizer),
-            special_tokens(tokenizer),
-            [] if unknown is None or unknown in ends else [unknown],
-            _named_role(tokenizer),
-        )
+        unknown = {tokenizer.unk_token_id} - {tokenizer.bos_token_id, tokenizer.eos_token_id, None}
+        return cls(_bytes_of(tokenizer), special_tokens(tokenizer), unknown, _named_role(tokenizer))
 
     def to_bytes(self) -> bytes:
         """The vocabulary in a compact form, made once: a second for the largest."""
@@ -230,15 +224,13 @@ def user_header(tokenizer: Any) -> list[int]:
 
 def turn_ends(tokenizer: Any) -> list[int]:
     """Special tokens that end a turn: the end-of-text token, and the one of the chat template after an answer."""
-    special, ends = special_tokens(tokenizer), set()
-    if tokenizer.eos_token_id is not None:
-        ends.add(int(tokenizer.eos_token_id))
+    ends = set() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
     if getattr(tokenizer, "chat_template", None):
         answer = "forty-two"
         chat = [{"role": "user", "content": "1"}, {"role": "assistant", "content": answer}]
         text = tokenizer.apply_chat_template(chat, tokenize=False)
         after = text.rpartition(answer)[2]
-        ends |= set(tokenizer(after, add_special_tokens=False)["input_ids"][:1]) & set(special)
+        ends |= special_tokens(tokenizer).intersection(token_ids(tokenizer, [after])[0][:1])
     return sorted(ends)
 
 

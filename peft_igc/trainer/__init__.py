@@ -9,8 +9,7 @@
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
 * `record`: learning curves, and the record in a card; `checks`: what is refused.
 
-Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
-their dependencies. Start with `trainer`.
+Start with `trainer`.
 """
 
 from .config import IGCSFTConfig

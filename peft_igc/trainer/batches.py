@@ -4,8 +4,6 @@ In: conversational rows with operand columns, as `ArithmeticRows` yields them. O
 which TRL does not tokenize again; its own preparation takes several calls per row. Nothing is truncated.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random

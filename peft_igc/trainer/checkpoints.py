@@ -7,8 +7,6 @@ Of a PEFT model, transformers saves and loads adapters, and for the best model o
 (a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -3,8 +3,6 @@
 In: a trainer, its model or its arguments. Out: a ValueError with the cure, or nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn
@@ -15,13 +13,9 @@ from .checkpoints import weights_to_save
 from .optimizer import own_parameters
 
 
-# The options with steps that train only the reading, and the value of each without such steps.
-_OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
-
-
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
     """Refuses steps that train only the reading if the reading could not learn in them."""
-    for name, none in _OPTIONS.items():
+    for name, none in (("igc_writing_every", 1), ("igc_writing", None)):  # and its value without such steps
         value = getattr(args, name, none)
         if value == none:
             continue

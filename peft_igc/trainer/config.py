@@ -18,7 +18,7 @@ from ..tuner.config_values import with_help
 
 Settings = TypeVar("Settings")
 
-TRL_RATE = next(f.default for f in fields(SFTConfig) if f.name == "learning_rate")
+TRL_RATE = SFTConfig.learning_rate
 CALCULATOR_RATE = 1e-3  # without any setting
 
 

@@ -6,11 +6,7 @@ Where the rules read an expression, its value must be that of `igc_expression`; 
 calculator would write it whatever was learned. Where they read none, a pair of integers is left to the network, as in
 `igc_operands`, and every other step is not supervised, since the calculator is silent there. With the token interface,
 which points at numbers, the text must also spell each operand before its anchor.
-
-Shapes: A anchors of a row, T tokens.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import json

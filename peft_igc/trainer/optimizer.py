@@ -9,8 +9,6 @@ parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrice
 Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -154,13 +152,6 @@ def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args
             optimizer.add_param_group({**group, "params": mine, "lr": rate})
 
 
-def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
-    """The trainable parameters of each reading and of each writing in a model."""
-    layers = calculators(model)
-    mappings = [m for one in layers for name in one.adapter_layer_names for m in getattr(one, name).values()]
-    return [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
-
-
 def check_muon(trainer: Any) -> None:
     """Refuses `igc_muon_learning_rate` where parameters are sharded, or with another optimizer than torch's AdamW."""
     if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
@@ -189,5 +180,7 @@ def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, args: Any) -> Muo
     for group in adamw.param_groups:
         if others := [p for p in group["params"] if id(p) not in taken]:
             groups.append({"params": others, "lr": group["lr"], "weight_decay": group["weight_decay"]})
-    betas, resting = (args.adam_beta1, args.adam_beta2), calculator_mappings(model)
+    layers, betas = calculators(model), (args.adam_beta1, args.adam_beta2)
+    mappings = [m for one in layers for name in one.adapter_layer_names for m in getattr(one, name).values()]
+    resting = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
     return MuonAdamW(groups, resting, lr=args.learning_rate, betas=betas, eps=args.adam_epsilon)

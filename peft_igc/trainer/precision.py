@@ -4,8 +4,6 @@ Instruction sets do not tell: with AVX512-BF16 alone one processor multiplies ma
 another one more slowly than in fp32. So a matrix product is timed, once per process.
 """
 
-from __future__ import annotations
-
 import timeit
 from functools import cache
 

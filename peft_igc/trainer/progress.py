@@ -1,11 +1,7 @@
 """`Progress`: a trainer callback that prints progress, records it, and ends the run at a time limit.
 
-In: the logs of a trainer of Transformers or TRL. Out: lines of text through `say`, `history` (an entry per log) and
-`checks` (an entry per measurement of exact match). At the time limit the run stops after the current step; otherwise
-the training is not changed.
+At the limit the run stops after the current step; otherwise the training is not changed.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable

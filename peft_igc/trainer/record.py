@@ -5,10 +5,8 @@ a section of the card (`extend_card`), which `tuner.saving.model_card.write_card
 Try it: `pytest tests/trainer/test_trainer.py -k "card or curves"`
 """
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +36,20 @@ def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> None:
     if not any(panels.values()):
         return
     try:
-        _draw(panels, path)
+        from matplotlib.figure import Figure  # without a display, and without pyplot's global state
+
+        figure = Figure(figsize=(8, 7), layout="constrained")
+        for axes, (panel, curves) in zip(figure.subplots(len(panels)), panels.items(), strict=True):
+            for name, points in sorted(curves.items()):
+                style = "o--" if name.startswith("eval") else "-"
+                axes.plot(*zip(*points, strict=True), style, markersize=3, label=name)
+            is_log = panel == _LOSSES and all(value > 0 for points in curves.values() for _, value in points)
+            axes.set(xlabel="step", ylabel=panel, yscale="log" if is_log else "linear")
+            if curves:
+                axes.legend()
+        figure.savefig(path, dpi=120)
     except Exception as error:
         logger.warning(f"The learning curves could not be written to `{path}`: {error}.")
-
-
-def _draw(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float]]]], path: Path) -> None:
-    """Plots named curves in panels."""
-    from matplotlib.figure import Figure  # without a display, and without pyplot's global state
-
-    figure = Figure(figsize=(8, 7), layout="constrained")
-    for axes, (panel, curves) in zip(figure.subplots(len(panels)), panels.items(), strict=True):
-        for name, points in sorted(curves.items()):
-            axes.plot(*zip(*points, strict=True), "o--" if name.startswith("eval") else "-", markersize=3, label=name)
-        is_log = panel == _LOSSES and all(value > 0 for points in curves.values() for _, value in points)
-        axes.set(xlabel="step", ylabel=panel, yscale="log" if is_log else "linear")
-        if curves:
-            axes.legend()
-    figure.savefig(path, dpi=120)
 
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:

@@ -6,11 +6,7 @@ In: a dataset as for `SFTTrainer`, with operand columns (`data.columns`). Out: a
 The model computes the reading loss and returns it as a field of its output; the trainer weights it, adds it to the
 language-model loss and logs it. A model without an IGC adapter is refused; `BaselineTrainer` takes it, and behaves as
 `SFTTrainer` then. The trainer depends on internals of TRL 1.16 and transformers 5.23; comments name the places.
-
-Shapes: B rows, T positions, A anchors per row.
 """
-
-from __future__ import annotations
 
 import copy
 import re

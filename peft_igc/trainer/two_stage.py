@@ -12,8 +12,6 @@ float32).
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence

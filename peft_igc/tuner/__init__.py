@@ -10,8 +10,6 @@
 * `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
 * `register`: PEFT's tables.
 
-Imports `numbers` and `mappings`; outside of the package torch, transformers, peft, safetensors and
-accelerate.
 Shapes, in all modules: B rows, T positions of this call, L tokens of the text so far, n of them at hand, P tokens of a
 prompt, H hidden size, A anchors per row, each with one step, D digits of an operand, R digits of a result, d width of
 a mapping.

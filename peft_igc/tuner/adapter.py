@@ -1,7 +1,5 @@
 """`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from peft.tuners.tuners_utils import BaseTunerLayer

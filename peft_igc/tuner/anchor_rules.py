@@ -4,8 +4,6 @@ In: a Hugging Face tokenizer, fast or slow. Out: token ids for `turns`, `inline`
 `IGCConfig.anchors`. A rule is made here once; `anchors` finds its occurrences in a text.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..text.vocabulary import PADDING
-from .call import Call, Generation
+from .call import Call
 from .config import IGCConfig
 from .config_values import MESSAGE, PROMPT_END, ROW
 
@@ -134,7 +134,6 @@ def anchors_of_row(
     """Anchors by token sequences and ends of prompts among the last T tokens of a text, ascending if the latter are.
 
     Args:
-        rules: the config's rules.
         ids: the last n tokens; T + the longest sequence - 1 of them, or all; none if there are no sequences.
         start, new: position in the text of the first of the T tokens, and T.
         ends: positions in the text of ends of prompts.
@@ -168,18 +167,16 @@ def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new
 
     `ids` [B, n] int64, `start` and `new` are as in `anchors_of_row`; the anchors of the caller keep their places.
     """
-    given, generation = call.anchors, call.generation
-    ends = None if given is not None else _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
-    if given is None and ends is None and not rules.sequences:
-        return None
-    rows = ids.tolist() if rules.sequences else [[]] * len(ids)
-    if given is not None:
-        before = ids.shape[1] - new
+    rows, before = ids.tolist() if rules.sequences else [[]] * len(ids), ids.shape[1] - new
+    if call.anchors is not None:
 
         def named(row: list[int], at: int) -> Anchor:
             return Anchor(at + start, rules.kind(row, before + at + 1)) if at >= 0 else NONE
 
-        return [[named(row, at) for at in places] for row, places in zip(rows, given.tolist(), strict=True)]
+        return [[named(row, at) for at in places] for row, places in zip(rows, call.anchors.tolist(), strict=True)]
+    ends, generation = _prompt_ends(call, rules, ids[:, before:], start), call.generation
+    if ends is None and not rules.sequences:
+        return None
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
     both = zip(rows, ends or [[]] * len(rows), strict=True)
@@ -192,7 +189,9 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> lis
     not apply."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
-        if not _within(start, new, generation):
+        first, last = generation.span
+        generation.passed = start + new > last
+        if last < start or start + new <= first:  # none of the prompt's anchors is among them
             return None
         copies = len(ids) // len(generation.anchors)  # beams and returned sequences
         known = [row for row in generation.anchors for _ in range(copies)]
@@ -210,13 +209,6 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> lis
     return [[at + start for at in row] for row in found]
 
 
-def _within(start: int, new: int, generation: Generation) -> bool:
-    """Whether an anchor of the prompt may be among the T tokens of a pass; remembers when the last one has passed."""
-    first, last = generation.span
-    generation.passed = start + new > last
-    return start <= last and first < start + new
-
-
 def context_starts(
     context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor] = (), ids: Sequence[int] = ()
 ) -> list[int]:
@@ -227,18 +219,13 @@ def context_starts(
     of the answer must still read the numbers before it. `context` and `rules` are those of the config.
     With `"message"` and the text's `ids` it is not before the last message of a user.
     """
-    starts = _after_anchors(context, rules, anchors, earlier)
+    starts = [0] * len(anchors)
+    if context != ROW and rules.sequences:
+        # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same
+        # text, which may not know them, reads the same tokens.
+        known = sorted(one for one in (*earlier, *anchors) if one.at >= 0)
+        every, turns = ([at for at, kind in known if kind >= least] for least in (INLINE, TURN))
+        counted = [every if kind == INLINE else turns for _, kind in anchors]
+        before = [bisect_left(places, at) for places, (at, _) in zip(counted, anchors, strict=True)]
+        starts = [places[index - 1] if index else 0 for places, index in zip(counted, before, strict=True)]
     return [rules.first_read(ids, start, one.at) if ids else start for start, one in zip(starts, anchors, strict=True)]
-
-
-def _after_anchors(context: str, rules: Rules, anchors: Sequence[Anchor], earlier: Sequence[Anchor]) -> list[int]:
-    """The previous anchor of each one that counts for it, 0 for none."""
-    if context == ROW or not rules.sequences:
-        return [0] * len(anchors)
-    # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,
-    # which may not know them, reads the same tokens.
-    known = sorted(one for one in (*earlier, *anchors) if one[0] >= 0)
-    every, turns = ([at for at, kind in known if kind >= least] for least in (INLINE, TURN))
-    counted = [every if kind == INLINE else turns for _, kind in anchors]
-    before = [bisect_left(places, at) for places, (at, _) in zip(counted, anchors, strict=True)]
-    return [places[index - 1] if index else 0 for places, index in zip(counted, before, strict=True)]

@@ -4,8 +4,6 @@ In: a transformers model or any nesting of PEFT models around one. Out: the inne
 the `nn.ModuleList` of its decoder layers. Nothing is changed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

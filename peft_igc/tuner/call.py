@@ -1,10 +1,8 @@
 """Per-call context, kept in thread-local stacks because nothing per call may live on a module.
 
-* `Call`: the inputs of one forward pass of a causal LM and its report. The hooks on that model push and pop it.
-* `Generation`: the prompt and the anchors of one running `generate`.
-* `observing`: calls a function with every step and every writing; the only way to watch a forward pass.
-* `reading_alone`: ends forward passes after the reading.
-* `remember_call`, `recall_call`: find the call again when gradient checkpointing runs a layer in the backward pass.
+The hooks on a causal LM push and pop a `Call` per forward pass and a `Generation` per `generate`. `observing` is the
+only way to watch a forward pass; `recall_call` finds it again when gradient checkpointing runs a layer in the backward
+pass.
 
 State that outlives a call is in `state`.
 Try it: `pytest tests/tuner/test_text_state.py`

@@ -277,20 +277,17 @@ class IGCConfig(PeftConfig):
         """
         if self.number_tokens is None:
             return None
+        place = f" of `{self.loaded_from}`" if self.loaded_from else ""
         if self.vocabulary is None:
-            raise ValueError(f"The config{self._place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
+            raise ValueError(f"The config{place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
         try:
             has_functions = bool(set(self.operations) - set("+-*/"))
             return TokenTable.of(self.vocabulary, self.number_tokens, decimals=has_functions)
         except ValueError as error:
             raise ValueError(
-                f"`number_tokens` and the vocabulary{self._place} contradict each other: {str(error).rstrip('.')}. "
+                f"`number_tokens` and the vocabulary{place} contradict each other: {str(error).rstrip('.')}. "
                 "Copy the folder again, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
             ) from error
-
-    @property
-    def _place(self) -> str:
-        return f" of `{self.loaded_from}`" if self.loaded_from else ""
 
     @classmethod
     def from_pretrained(

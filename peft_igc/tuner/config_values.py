@@ -4,8 +4,6 @@ In: a config as it was given. Out: the same config with a value for every size, 
 what was got and the cure. What only one field's own type decides (a token table, an entry) is checked by that type.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re
@@ -81,7 +79,6 @@ def settle(config: Any) -> None:
     _set_sizes(config)
     _check_choices(config)
     _check_anchors(config)
-    _check_context(config)
     check_entries(config.trained_with)
 
 
@@ -188,6 +185,7 @@ def _check_choices(config: Any) -> None:
 
 
 def _check_anchors(config: Any) -> None:
+    """Validates the anchor rules, and the context that these begin."""
     if config.anchors in (None, PROMPT_END):
         config.anchors = {PROMPT_END: True}
     anchors = config.anchors
@@ -214,14 +212,11 @@ def _check_anchors(config: Any) -> None:
             f"`anchors={anchors!r}` names no anchor. Set `{PROMPT_END}` to True, `turns` or `inline`, or use "
             "`IGCConfig.from_tokenizer(tokenizer)`."
         )
-
-
-def _check_context(config: Any) -> None:
     if config.reading_context not in CONTEXTS:
         raise ValueError(
             f"`reading_context={config.reading_context!r}` is unknown. Choose one of {', '.join(CONTEXTS)}."
         )
-    if config.reading_context == MESSAGE and "users" not in config.anchors:
+    if config.reading_context == MESSAGE and "users" not in anchors:
         raise ValueError(
             '`reading_context="message"` needs `anchors={"users": [...]}`, the token sequences that begin a message '
             'of a user. Use `IGCConfig.from_tokenizer(tokenizer, reading_context="message")`.'

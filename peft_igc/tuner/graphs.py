@@ -6,8 +6,6 @@ passes in a graph are one operator, `peft_igc::act`, which runs on the host what
 Try it: `pytest tests/tuner/test_compiled.py`
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

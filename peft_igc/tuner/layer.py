@@ -129,8 +129,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
         Overrides PEFT's version (0.21), which looks for `.weight`; a decoder layer has none.
         """
-        device, dtype = None, None
-        executed_on = None
+        device, dtype, executed_on = None, None, None
         for module in base_layer.modules():
             dtype = dtype or getattr(module, "compute_dtype", None)  # linear layers of bitsandbytes
             hook = getattr(module, "_hf_hook", None)
@@ -179,30 +178,31 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         rivals = active if call.ran is None else [call.ran, *active]
         if len(rivals) > 1:
             raise ValueError(several_active(rivals))
-        call.bypassed = self._bypassed(self.igc_config[active[0]], call)
+        adapter = self.adapter(active[0])
+        call.bypassed = self._bypassed(adapter.config, call)
         if call.bypassed is not None:
             return None  # `hooks` warns at the end of the call
-        call.ran = active[0]
-        self.bring_back(active[0])
+        call.ran = adapter.name
+        self.bring_back(adapter.name)
         h = output[0] if isinstance(output, tuple) else output
-        mappings = (self.igc_input_mapping[active[0]], self.igc_output_mapping[active[0]])
-        if "meta" in {next(one.parameters()).device.type for one in mappings} - {h.device.type}:
+        devices = {next(one.parameters()).device.type for one in (adapter.reader, adapter.writer)}
+        if "meta" in devices - {h.device.type}:
             raise ValueError(
-                f"The weights of the adapter `{active[0]}` are on the meta device, as nothing was loaded into them. "
-                "Load them with `load_adapter`, or attach the adapter without `low_cpu_mem_usage=True`."
+                f"The weights of the adapter `{adapter.name}` are on the meta device, as nothing was loaded into "
+                "them. Load them with `load_adapter`, or attach the adapter without `low_cpu_mem_usage=True`."
             )
-        if not torch.compiler.is_compiling() and is_new(self.told, f"used {active[0]}"):
-            warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
+        if not torch.compiler.is_compiling() and is_new(self.told, f"used {adapter.name}"):
+            warn_of_absent(self._base_model[0], adapter.name, adapter.config)
         if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            watch_training(self.told, self.adapter(active[0]), call)
+            watch_training(self.told, adapter, call)
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)
         if h.dim() == 4:  # Gemma 3n: several streams [streams, B, T, H], one of which becomes the logits
-            stream = self.adapter(active[0]).stream
-            written = torch.cat([h[:stream], self._act(active[0], h[stream], call, cache)[None], h[stream + 1 :]])
+            stream = adapter.stream
+            written = torch.cat([h[:stream], self._act(adapter, h[stream], call, cache)[None], h[stream + 1 :]])
         else:
-            written = self._act(active[0], h, call, cache)
+            written = self._act(adapter, h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
 
     def _bypassed(self, config: IGCConfig, call: Call) -> int | None:
@@ -217,11 +217,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         return Adapter(name, self._keys[name], self.igc_config[name], reader, writer, self._base_model[0])
 
     def _call_of(self, layer_input: torch.Tensor) -> Call | None:
-        """The call in progress, or the call that gradient checkpointing runs again in the backward pass.
-
-        Raises:
-            ValueError: if this is the second run of a reentrant checkpoint around the decoder layer.
-        """
+        """The call in progress, or the call that gradient checkpointing runs again in the backward pass."""
         call = current_call(self._base_model[0])
         if call is not None:
             if self.training:
@@ -238,9 +234,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             )
         return call
 
-    def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
+    def _act(self, adapter: Adapter, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
         """`passes.act`, or what a compiled graph has of it: h [B, T, H] with updates."""
-        adapter = self.adapter(name)
         if call.packed is not None:
             return call.packed.act(adapter, compress(adapter, h, call), h)
         states = None if cache is None else states_of(cache, self.layer_index)
@@ -254,11 +249,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
 # The state of a text grows with every token, so a graph of it would be compiled for each.
 _act_uncompiled: Any = torch.compiler.disable(act)
-
-CANNOT_MERGE = (
-    "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
-    "Keep the adapter and the base model apart, or remove it with `unload()`."
-)
 
 
 def several_active(names: list[str]) -> str:

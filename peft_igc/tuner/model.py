@@ -6,8 +6,6 @@ adapter is a child of its target instead of a wrapper around it, it cannot be me
 attaches to that model's base (see `register`). The forward pass is in `layer` and `hooks`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,15 +22,8 @@ from ..text.operations import FUNCTIONS
 from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
-from .layer import CANNOT_MERGE, IGCLayer, several_active
-from .saving.adapter_files import (
-    check_beside,
-    check_complete,
-    check_names,
-    check_size,
-    checked_weights,
-    own_key,
-)
+from .layer import IGCLayer, several_active
+from .saving import adapter_files
 from .saving.companions import record_companions, with_companions
 
 
@@ -116,13 +107,13 @@ class IGCModel(BaseTuner):
         parameter_name: str | None = None,
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
-        check_beside(adapter_name, peft_config, self.peft_config)
-        check_names(self._base[0], self.peft_config)
+        adapter_files.check_beside(adapter_name, peft_config, self.peft_config)
+        adapter_files.check_names(self._base[0], self.peft_config)
         text_config = self._base[0].config.get_text_config(decoder=True)
         if peft_config.vocabulary is not None and (table := peft_config.token_table) is not None:
             table.check_vocabulary(text_config.vocab_size)  # without a vocabulary, it is checked with the weights
         layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
-        check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
+        adapter_files.check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
         if layer is None:
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
@@ -162,7 +153,10 @@ class IGCModel(BaseTuner):
 
     # ------------------------------------------------------------------------------------------ refusals
     def _check_merge_allowed(self) -> None:
-        raise ValueError(CANNOT_MERGE)
+        raise ValueError(
+            "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
+            "Keep the adapter and the base model apart, or remove it with `unload()`."
+        )
 
     def add_weighted_adapter(self, *args: Any, **kwargs: Any) -> None:
         """Raises a ValueError: readings are discrete, so a weighted mean of two adapters has no meaning."""
@@ -220,13 +214,13 @@ class IGCModel(BaseTuner):
         unwanted_adapter_names: list[str],
     ) -> dict[str, torch.Tensor]:
         """The adapter's own weights, whatever other tuners are in the model; missing ones are a ValueError."""
-        found = {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        found = {k: v for k, v in state_dict.items() if adapter_files.own_key(adapter_name).search(k)}
         if any(v.device.type == "meta" for v in found.values()):
             _bring_back(model, adapter_name)
             found = {k: v for k, v in model.state_dict().items() if k in found}
         several = torch.distributed.is_available() and torch.distributed.is_initialized()
         if state_dict or not several or torch.distributed.get_rank() == 0:  # else another process saves the weights
-            check_complete(model, adapter_name, found)
+            adapter_files.check_complete(model, adapter_name, found)
         if isinstance(model, PeftModel):  # what is saved after the weights is the config
             record_companions(model, adapter_name)
         return found
@@ -234,7 +228,7 @@ class IGCModel(BaseTuner):
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
         """The key in a file: without the adapter name."""
-        return own_key(adapter_name).sub(r".\1.", key)
+        return adapter_files.own_key(adapter_name).sub(r".\1.", key)
 
     @classmethod
     def _remap_adapter_state_dict_for_load(
@@ -242,7 +236,7 @@ class IGCModel(BaseTuner):
     ) -> dict[str, torch.Tensor]:
         """Renames the keys of a file to those of the model (see `checked_weights`)."""
         _bring_back(model, adapter_name)
-        return checked_weights(model, config, adapter_name, state_dict)
+        return adapter_files.checked_weights(model, config, adapter_name, state_dict)
 
 
 def _bring_back(model: nn.Module, adapter_name: str) -> None:

@@ -4,13 +4,8 @@ In: the output h of one decoder layer, the context of the call (`Call`) and the 
 updates added at the positions after anchors. The stages are in `anchors`, `steps` and `writing`, the weights and
 equations in `mappings`. The state that travels with a KV cache is in `state`; a pass of a compiled graph is in
 `graphs`.
-
-Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
-per row, R digits of a result, d mapping width.
 Try it: `pytest tests/tuner/test_layer.py`
 """
-
-from __future__ import annotations
 
 import functools
 import logging
@@ -60,8 +55,9 @@ def act(
     Returns:
         [B, T, H], equal to h bit for bit where nothing is written.
     """
-    if _is_over(adapter, call, states):
-        return h
+    if states is not None and (known := states.get(adapter.name)) is not None and call.is_lean:
+        if _reading_is_over(adapter, call) and not known.may_write:
+            return h  # nothing of the text is read or written any more; its state stays as it was
     # 1 Remember: append the new tokens to the state of the text, which then has L tokens. They are compressed, if a
     # step may read them.
     state, new = _text_before(adapter, h, call, states), h.shape[1]
@@ -128,11 +124,7 @@ def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call
 
 
 def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:
-    """The state of the text before this call's tokens h [B, T, H].
-
-    Raises:
-        ValueError: if the KV cache holds other rows, or the text of an adapter that this one has replaced.
-    """
+    """The state of the text before this call's tokens h [B, T, H]."""
     rows, new = h.shape[:2]
     digits, capacity = adapter.config.result_digits or 0, 0 if states is None else states.capacity
     empty = functools.partial(TextState.empty, rows, digits, h.device, capacity, adapter.key)
@@ -179,12 +171,6 @@ def _reading_is_over(adapter: Adapter, call: Call) -> bool:
     prompt, if that is the only anchor."""
     generation = call.generation
     return generation is not None and generation.passed and not (generation.reused or adapter.rules.sequences)
-
-
-def _is_over(adapter: Adapter, call: Call, states: States | None) -> bool:
-    """Whether nothing of a text is read or written any more. Its state stays as it was."""
-    state = None if states is None else states.get(adapter.name)
-    return state is not None and call.is_lean and _reading_is_over(adapter, call) and not state.may_write
 
 
 def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:

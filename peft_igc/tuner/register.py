@@ -5,8 +5,6 @@ own enum `PeftType`. So the tables get a one-member string enum of ours, which h
 "IGC". Three functions of PEFT and one of transformers are replaced as well; `hooks/patches.toml` lists all such.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ update itself is in `mappings`. The host knows what continues each result of the
 Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,19 +28,15 @@ from .steps import Writing
 
 def begun(rows: Sequence[Row], style: Style, anchors: Anchors, steps: Steps, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, whose results come to the host in one copy; `speaks`: whether any has one."""
-    facts: list[list[list[int]]] = [[[Status.NONE]] * len(anchors[0])] * len(rows)
+    facts: list[list[list[int]]] = [[[Status.NONE, 0, 0]] * len(anchors[0])] * len(rows)
     if speaks:
         facts = torch.cat([torch.stack([steps.status, steps.signs, steps.scale], -1), steps.digits], -1).tolist()
     found = []
-    for row, places, results in zip(rows, anchors, facts, strict=True):
-        known = ((one.at, _result(*result)) for one, result in zip(places, results, strict=True) if one.at >= 0)
-        found.append(row.begun((at, progress_of(style, at, result)) for at, result in known))
+    for row, places, told in zip(rows, anchors, facts, strict=True):
+        texts = [spelled(digits, sign, scale) if status == Status.OK else "" for status, sign, scale, *digits in told]
+        known = ((one.at, text) for one, text in zip(places, texts, strict=True) if one.at >= 0)
+        found.append(row.begun((at, progress_of(style, at, text)) for at, text in known))
     return tuple(found)
-
-
-def _result(status: int, sign: int = 0, scale: int = 0, *digits: int) -> str:
-    """The result of a step as text, empty if there is none."""
-    return spelled(digits, sign, scale) if status == Status.OK else ""
 
 
 def progress_of(style: Style, anchor: int, result: str) -> Progress | None:

@@ -1,9 +1,8 @@
 """Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing, and their context.
 
 Most functions draw a `phrases.Text` whose fields are still open; `phrases` decides which drafts are used, and fills
-them. `surround`, `sentence` and `system` draw complete texts around a request: greetings, list numbers, sentences with
+them. `surround`, `sentence` and `one_of` draw complete texts around a request: greetings, list numbers, sentences with
 sense or without, and system prompts. Everything added to a request is a sentence of its own.
-Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
@@ -216,12 +215,12 @@ def surround(text: str, held_out: bool, rng: random.Random) -> str:
     if after and not _OPEN.search(text):
         pieces.append(_gap(text, rng) + _some(held_out, rng, closing=True))
     if item and "\n" not in "".join(pieces):
-        pieces.insert(0, _one_of("lists", held_out, rng))
+        pieces.insert(0, one_of("lists", held_out, rng))
     if before:
         sentences = _some(held_out, rng)
         pieces.insert(0, sentences + _gap(sentences, rng))
     if greeting:
-        pieces.insert(0, _one_of("greetings", held_out, rng))
+        pieces.insert(0, one_of("greetings", held_out, rng))
     return "".join(pieces)
 
 
@@ -229,30 +228,23 @@ def sentence(held_out: bool, rng: random.Random) -> str:
     """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
     if rng.random() < _NONSENSE:
         return fill_context(drawn(lambda: _nonsense(rng), held_out).text, rng)
-    text = _one_of("sentences", held_out, rng)
+    text = one_of("sentences", held_out, rng)
     if text.endswith(".") and rng.random() < 0.2:
         text = text[:-1] + rng.choice(_MARKS)
     return text
 
 
-def system(held_out: bool, rng: random.Random) -> str:
-    """A system prompt."""
-    return _one_of("systems", held_out, rng)
-
-
-def _one_of(pool: str, held_out: bool, rng: random.Random) -> str:
-    """A text of one pool."""
+def one_of(pool: str, held_out: bool, rng: random.Random) -> str:
+    """A text of a pool of `context.toml`, such as `systems`."""
     return fill_context(drawn(lambda: line_of(pools("context")[pool], rng), held_out).text, rng)
 
 
 def _some(held_out: bool, rng: random.Random, closing: bool = False) -> str:
     """A sentence, sometimes two; with `closing` perhaps one that only fits after a request."""
-    sentences = []
-    for _ in range(1 + (rng.random() < _TWICE)):
-        if closing and rng.random() < 0.4:
-            sentences.append(_one_of("closings", held_out, rng))
-        else:
-            sentences.append(sentence(held_out, rng))
+    sentences = [
+        one_of("closings", held_out, rng) if closing and rng.random() < 0.4 else sentence(held_out, rng)
+        for _ in range(1 + (rng.random() < _TWICE))
+    ]
     gap = _gap(sentences[0], rng) if len(sentences) > 1 else ""
     return gap.join(sentences)
 

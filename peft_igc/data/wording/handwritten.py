@@ -5,7 +5,6 @@ calculator's operands, `ab` of sums and products; `{a}` comes first in the text)
 `b|a` (a is a multiple of b), `a|b`, `small` (up to 100), `year` and `distinct`. In: such texts and a generator. Out: a
 text with its operator and operands, which are right by construction. The package's own are in `by_hand/`, one file per
 author; `HELD_OUT` says which authors are never trained. Texts are held out by file, not by hash.
-Try it: `pytest tests/data/test_handwritten.py`.
 """
 
 import functools
@@ -96,7 +95,6 @@ def texts_by(part: str) -> tuple[Handwritten, ...]:
 
 
 def _checked(row: dict[str, object], where: str) -> Handwritten:
-    """A line of a file as a text."""
     text, operator, order, constraints = (row.get(name) for name in ("text", "operator", "order", "constraints"))
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f'{where}: "text" must be a text, got {text!r}.')
@@ -166,9 +164,8 @@ def _numbers(constraints: frozenset[str], max_digits: int, multiples: float, rng
             a -= a % b
         if constraints & {"b>a", "a|b"} or (either and "a>b" not in constraints and rng.randrange(2)):
             a, b = b, a
-        if ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4) and (
-            a != b or not constraints & {"a>b", "b>a"}
-        ):
+        differ = a != b or not constraints & {"a>b", "b>a"}
+        if differ and ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4):
             return dict(zip("abcd", (a, b, *drawn[2:]), strict=True))
 
 

@@ -6,7 +6,6 @@ part it belongs to, so the split is the same on every machine and nobody selects
 punctuation, spaces and the choice of the sign for "times": no held-out template is a trained one with another full
 stop. Plain brackets must not contain alternatives. Fields are numbers in all the ways in which people write them
 (`Style`), names, dates, small things; a text may be typed in a hurry (`casual`).
-Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
@@ -49,12 +48,10 @@ def pools(file: str) -> dict[str, Any]:
 
 def words(name: str) -> list[str]:
     """One of the lists of `words.toml`."""
-    found: list[str] = pools("words")[name]
-    return found
+    return pools("words")[name]
 
 
 def _normalized(text: str) -> str:
-    """The text as it is hashed."""
     return _IGNORED.sub("", text.lower().replace(" x ", "*").translate(_ONE_SIGN))
 
 
@@ -147,14 +144,10 @@ def of_length(digits: int, rng: random.Random) -> int:
     return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
-def draw_date(rng: random.Random) -> tuple[str, str, str]:
-    """A day, a month and a year."""
-    return str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
-
-
-def derived(numbers: Sequence[str], said: Sequence[str], date: tuple[str, str, str]) -> dict[str, str]:
-    """The fields that follow from the drawn numbers, words and date."""
+def derived(numbers: Sequence[str], said: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """The fields that follow from drawn numbers and words, and those of a date."""
     first, second = numbers[:2]
+    date = str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
     return {
         "low": min(first, second, key=int), "high": max(first, second, key=int),
         "spaced": " ".join(first), "joined": first, "first": first[0], "last": first[-1],
@@ -168,7 +161,7 @@ def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
     said = rng.choices(words("words"), k=rng.randint(2, 6))
     name, other = rng.sample(words("people"), 2)
     spelled = rng.choices(words("number words"), k=2)
-    values = dict(zip(NUMBERS, numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+    values = dict(zip(NUMBERS, numbers, strict=True)) | derived(numbers, said, rng)
     return values | {
         "d": str(rng.randrange(1, 10)), "e": str(rng.randrange(10)), "w": spelled[0], "u": spelled[1],
         "name": name, "other": other, "thing": rng.choice(words("objects")), "city": rng.choice(words("cities")),

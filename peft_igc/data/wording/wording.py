@@ -125,7 +125,7 @@ class Wording:
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return drawing.system(self.held_out, rng)
+        return drawing.one_of("systems", self.held_out, rng)
 
 
 def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: random.Random) -> str:
@@ -189,7 +189,7 @@ class _Few(Wording):
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         said = rng.choices(words("words"), k=rng.randint(2, 6))
         name, other = rng.sample(words("few names"), 2)
-        values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, phrases.draw_date(rng))
+        values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, rng)
         values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
         values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
         prompt, completion = rng.choice(pools("few")["silent"])

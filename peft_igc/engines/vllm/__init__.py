@@ -10,8 +10,6 @@ Nothing but this file is imported before `register` or `endpoint` is called: vLL
 be imported, but not without one that cannot be called. Start with `attach`. Try it: `make test-vllm`
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

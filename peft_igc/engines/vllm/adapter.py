@@ -4,8 +4,6 @@ In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as P
 engine is in `checks`. Try it: `pytest tests/engines/test_checks.py`, `make test-vllm`
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

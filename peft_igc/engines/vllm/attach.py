@@ -6,8 +6,6 @@ that compilers see it. The calculator is no child of the model, which would want
 Try it: `make test-vllm`
 """
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ beginning was in the prefix cache or it was preempted, is made again from the id
 Shapes: N tokens of a pass, R requests, A tokens that are written, H hidden size.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import time

@@ -5,8 +5,6 @@ by `collective_rpc`, which vLLM offers for that. They answer 503 where the engin
 without the plugin, so that either can be asked whether the server is ready. Try it: `make test-vllm`
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request

@@ -8,8 +8,6 @@ Shapes: N tokens of a pass, A of them that are written, n tokens that results ar
 of the token embeddings, d mapping width, G width of the gate, F of the feed-forward layer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -31,8 +31,4 @@ def _act(calculator: Any, hidden_states: torch.Tensor, residual: Any, layer_name
     calculator.act(hidden_states, residual)
 
 
-def _fake(hidden_states: torch.Tensor, residual: Optional[torch.Tensor], layer: int, layer_name: str) -> None:  # noqa: UP045
-    return None
-
-
-direct_register_custom_op("igc_layer", igc_layer, mutates_args=["hidden_states"], fake_impl=_fake)
+direct_register_custom_op("igc_layer", igc_layer, mutates_args=["hidden_states"], fake_impl=lambda *_, **__: None)

@@ -8,8 +8,6 @@ what the host knows of a text is kept under that of its last token, and holds fo
 Shapes: N tokens of a pass, R requests, d features of a token. Try it: `make test-vllm`
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

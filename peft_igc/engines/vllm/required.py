@@ -5,8 +5,6 @@ vLLM (0.32) serves the base alone, with a line in its log, where a plugin is mis
 Try it: `make test-vllm`
 """
 
-from __future__ import annotations
-
 from .attach import install
 
 

@@ -6,8 +6,6 @@ keys would not be enough: distributed wrappers rebuild outputs from their declar
 would lose its gradient.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from typing import Any

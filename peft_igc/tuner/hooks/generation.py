@@ -4,8 +4,6 @@ In: `generate(..., igc_anchors)`. Out: outputs with the field `igc_steps`, if th
 Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -137,9 +135,8 @@ class GenerateWrapper(Wrapper):
         ones = torch.ones(prompt.shape[0], before + prompt.shape[1], dtype=torch.int64, device=prompt.device)
         pad, end = (self._setting(name, kwargs) for name in ("pad_token_id", "eos_token_id"))
         ends = end if isinstance(end, (list, tuple)) else [end]
-        if prompt.dim() != 2 or pad is None or pad in ends:
-            return ones
-        ones[:, before:] = (prompt != pad).long()
+        if prompt.dim() == 2 and pad is not None and pad not in ends:
+            ones[:, before:] = (prompt != pad).long()
         return ones
 
     def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:

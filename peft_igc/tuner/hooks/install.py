@@ -1,7 +1,5 @@
 """Puts the wrappers and hooks on a causal LM, and takes them off."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import fields

@@ -4,8 +4,6 @@ A `Trainer` that removes the columns which it does not know, `igc_operands` amon
 without `is_trainable=True` train to the end without an error, with a loss that looks like any other.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from typing import Any

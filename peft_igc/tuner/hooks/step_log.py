@@ -7,8 +7,6 @@ alone.
 Try it: `pytest tests/tuner/test_step_log.py`
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """`Wrapper`: shadows one method of a causal LM. Also which IGC adapter is active in a model."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

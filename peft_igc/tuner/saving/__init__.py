@@ -6,8 +6,7 @@
 * `model_card`: its `README.md`.
 * `companions`: the adapters that were trained together with a calculator.
 
-Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft and
-safetensors. Start with `adapter_files`.
+Start with `adapter_files`.
 """
 
 __all__ = ["adapter_files", "companions", "conversion", "model_card", "saved_fields", "vocabulary_file"]

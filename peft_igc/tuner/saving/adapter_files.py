@@ -4,8 +4,6 @@ In: keys, shapes and values of weights, configs. Out: renamed keys, or an error 
 model, a key contains the adapter name; in a file it does not. Reading and writing files is PEFT's work.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -8,8 +8,6 @@ itself and others in subfolders of their names, but loads one of them at a time 
     FOLDER/low_rank/adapter_config.json  the LoRA
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

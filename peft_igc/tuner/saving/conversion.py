@@ -6,8 +6,6 @@ vocabulary is in the file of the weights, and the config has neither token table
 Try it: `peft-igc convert DIR --tokenizer TOKENIZER`
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

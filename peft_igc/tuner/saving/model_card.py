@@ -6,8 +6,6 @@ template has about thirty placeholders, TRL's cites another project, and both wr
 that others set (licence, data sets, tags) is kept; an earlier record is kept if none is given.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -50,7 +48,8 @@ def write_card(
         config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     path = folder / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    front, body = _split(text)
+    found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
+    front, body = (found[1], text[found.end() :]) if found else ("", text)
     own = body.startswith("# IGC adapter")
     if adapter is None:
         earlier = re.search(r'PeftModel\.from_pretrained\(model, "(.*)"\)', body) if own else None
@@ -76,8 +75,7 @@ def _public_name(base: str | None) -> tuple[str, bool]:
         return "", False
     if base in (TINY, str(TINY_FOLDER)):
         return TINY, True
-    is_path = _is_path(base)
-    return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if is_path else (base, True)
+    return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if _is_path(base) else (base, True)
 
 
 def _is_path(name: str) -> bool:
@@ -98,25 +96,21 @@ def _base_lines(name: str, is_public: bool) -> dict[str, str]:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
+    least = config["confidence"]
+    by_kind = ", ".join(f"{kind} {one}" for kind, one in least.items()) if isinstance(least, Mapping) else least
     rows = [
         ("interface", f"`{config['interface']}`{_spelling(config)}"),
         ("decoder layer", config["layer"]),
         ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
         ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
         ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
-        ("least probability of a reading (`confidence`)", _by_kind(config["confidence"])),
+        ("least probability of a reading (`confidence`)", by_kind),
         ("anchors", _anchors(config)),
     ]
     if others := config.get("trained_with"):
         names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
-
-
-def _by_kind(confidence: float | Mapping[str, float]) -> str:
-    if not isinstance(confidence, Mapping):
-        return str(confidence)
-    return ", ".join(f"{kind} {least}" for kind, least in confidence.items())
 
 
 def _spelling(config: Mapping[str, Any]) -> str:
@@ -145,11 +139,6 @@ def _versions() -> str:
         except PackageNotFoundError:  # run from a source tree
             continue
     return f"Saved with {', '.join(found)}."
-
-
-def _split(text: str) -> tuple[str, str]:
-    found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
-    return (found[1], text[found.end() :]) if found else ("", text)
 
 
 def _section(text: str, heading: str) -> str:

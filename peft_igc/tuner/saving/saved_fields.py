@@ -3,8 +3,6 @@
 In: `IGCConfig.__init__`. Out: the same, which refuses a config of another format, and fields that it does not know.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from typing import Any

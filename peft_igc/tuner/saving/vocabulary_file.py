@@ -4,8 +4,6 @@ In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an 
 A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
 """
 
-from __future__ import annotations
-
 import torch
 from safetensors import SafetensorError, safe_open
 

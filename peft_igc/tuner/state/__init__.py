@@ -3,7 +3,6 @@
 * `text_state`: compressed tokens, token ids and the results of all steps, as values.
 * `cache`: one state per adapter on a layer of the KV cache, following its rows and its length.
 
-Imports `numbers` and `text`; outside of the package torch and transformers.
 Start with `TextState` in `text_state`. Try it: `pytest tests/tuner/test_text_state.py`
 """
 

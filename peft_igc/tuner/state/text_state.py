@@ -10,8 +10,7 @@ On a static KV cache the tensors have the size of the cache, and are written in 
 
 Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
 
-Shapes: B rows, L tokens of the text so far, T positions of this call, d mapping width, A anchors per row (of the whole
-text, each with one step), R digits of a result, C tokens that a static cache holds.
+Shapes: those of `tuner`, A anchors per row of the whole text, C tokens that a static cache holds.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
@@ -27,9 +26,6 @@ import torch
 from ...text.spelling import Continuation, Row
 from ...text.vocabulary import PADDING, UNSEEN
 from ..anchors import NONE, Anchors
-
-
-Select = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Steps(NamedTuple):
@@ -218,7 +214,7 @@ class TextState:
         return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
 
     # ------------------------------------------------------------------------------------------ rows and length
-    def with_rows(self, select: Select) -> TextState:
+    def with_rows(self, select: Callable[[torch.Tensor], torch.Tensor]) -> TextState:
         """The state with `select` applied to every tensor."""
         order = select(torch.arange(len(self.anchors))).tolist()
         return replace(
