@@ -49,12 +49,12 @@ RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "layer_6": (SMOLLM2, SHORT | {"igc_layer": 6}, None),
     "layer_18": (SMOLLM2, SHORT | {"igc_layer": 18}, None),
     "layer_24": (SMOLLM2, SHORT | {"igc_layer": 24}, None),
-    "layers_6_12_18": (SMOLLM2, SHORT | {"igc_layer": 18, "igc_read_from": [6, 12, 18]}, None),
     "templates": (SMOLLM2, SHORT | {"igc_generated_mixture": TEMPLATES}, None),
     "authors_5": (SMOLLM2, SHORT, 5),
     "message": (SMOLLM2, SMALL, None),
     "since_last_anchor": (SMOLLM2, SMALL | {"igc_reading_context": "since_last_anchor"}, None),
     "tiny": (TINY, {}, None),
+    "tiny_layer_1": (TINY, {"igc_layer": 1, "igc_read_from": [1]}, None),
 }
 
 

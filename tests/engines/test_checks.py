@@ -59,7 +59,7 @@ def test_settings_of_another_form_are_refused():
 
 def test_adapters_that_an_engine_cannot_serve_are_refused(config):
     check_adapter(config, 5)
-    with pytest.raises(ValueError, match="is for decoder layer 1, but the model has 1. Serve the base"):
+    with pytest.raises(ValueError, match=f"is for decoder layer {config.layer}, but the model has 1. Serve the base"):
         check_adapter(config, 1)
     with pytest.raises(ValueError, match="hidden interface, which .* Use `generate` with a padded batch"):
         check_adapter(small_config(anchors={"turns": [[5]]}), 5)

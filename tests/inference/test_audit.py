@@ -96,6 +96,7 @@ def test_a_calculator_that_is_not_silent_is_named():
     items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]
     layer, name = active_layer(model)
     layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)
+    model.peft_config[name].confidence = 0.5  # of the operands
     found = audit(model, tokenizer, items)
     assert found.report["causes"] == {"silent": found.report["wrong"]}
     assert found.report["wrong"] == 2
@@ -108,7 +109,8 @@ def test_what_confidence_refuses_names_the_least_probable_part():
         getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
         found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
         assert found.report["causes"] == {"unsure": 1}
-        assert found.report["details"] == {"unsure": {f"least probable: the {said}; `confidence` 0.93": 1}}
+        least = model.peft_config[name].confidence
+        assert found.report["details"] == {"unsure": {f"least probable: the {said}; `confidence` {least}": 1}}
 
 
 def test_its_numbers_are_those_of_eval():
