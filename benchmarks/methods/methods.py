@@ -167,9 +167,9 @@ class Comparison:
         """One run, on the rows in the form of the method."""
         kind, path = KINDS[name], self.folder / f"{name}.jsonl"
         write_rows(path, self.rows if kind.tool is None else map(kind.tool.used_in, self.rows))
-        shared = {"igc_generated_rows": None, "igc_generated_max_digits": None, "dataset_name": str(path)}
-        shared |= {"max_steps": steps, "warmup_steps": WARM, "seed": self.arguments.seed}
-        shared |= {"per_device_train_batch_size": self.arguments.batch_size}
+        generated = dict.fromkeys(f"igc_generated_{name}" for name in ("rows", "max_digits", "mixture"))
+        shared = generated | {"dataset_name": str(path), "max_steps": steps, "warmup_steps": WARM}
+        shared |= {"seed": self.arguments.seed, "per_device_train_batch_size": self.arguments.batch_size}
         model, tokenizer, told = trained(str(kind.recipe), shared | changes, self.folder / name)
         return Method(model, tokenizer, kind.tool), told
 
