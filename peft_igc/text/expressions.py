@@ -54,7 +54,7 @@ class Expression:
         # Operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`. One
         # with `-`, `/` or `×` only may be a date, a range, a score or a size.
         self.sure = False
-        self.linked = self.spoken = False  # `of` is before it; words stand after it in its message
+        self.linked = self.spoken = False  # `of` is before it; words are after it in its message
         self.joined = False  # units with `per` or a mark between were read: `miles per hour`
 
     def kind(self, at: int) -> str:
