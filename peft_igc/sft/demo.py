@@ -65,8 +65,9 @@ def command(
 ) -> list[str]:
     """The arguments of `peft-igc sft` for a demonstration, from those of `peft-igc demo` and `more`.
 
-    None: as in the recipe; the device is `cpu` for the embedded base, else a GPU if there is one. The seed is that of
-    the adapter's initial weights and of the training rows; test sets are the same for all seeds.
+    None: as in the recipe, of another folder at the same relative depth; the device is `cpu` for the embedded base,
+    else a GPU if there is one. The seed is that of the adapter's initial weights and of the training rows; test sets
+    are the same for all seeds.
     """
     kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
     recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
@@ -83,7 +84,7 @@ def command(
         line += ["--use_cpu", str(not on_gpu).lower()]
     line += [] if minutes is None else ["--igc_minutes", str(minutes)]
     if layer is None and "igc_layer" in settings and folder == base and Path(base).is_dir():
-        # As deep as in SmolLM2, which has 30 layers.
+        # The recipe's layer is one of SmolLM2's 30.
         layer = settings["igc_layer"] * AutoConfig.from_pretrained(base).get_text_config().num_hidden_layers // 30
     line += [] if layer is None else ["--igc_layer", str(layer)]
     if per_group is not None:
