@@ -346,9 +346,9 @@ def settings() -> dict[str, Any]:
 def training_rows(texts: Path) -> list[Row]:
     """The rows that the recipe trains."""
     operations = settings()["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 10_000), (list_rows(1, sizes=(8, 50)), 4000), (function_rows(0), 9000))
-    streams += ((answer_rows(texts, False, 0, operations), 4000), (author_rows(0, operations=operations), 16_000))
-    streams += ((written_rows(0), 5000),)
+    streams = ((list_rows(0, sizes=(2, 12)), 7000), (list_rows(1, sizes=(8, 50)), 3000), (function_rows(0), 7000))
+    streams += ((answer_rows(texts, False, 0, operations), 4000), (written_rows(0), 4000))
+    streams += ((author_rows(0, operations=operations, often=4), 24_000),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)

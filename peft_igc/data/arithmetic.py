@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
@@ -80,8 +80,8 @@ class ArithmeticRows:
             completion with a leading space).
         wording: Draws the texts: `wording.FEW` or `wording.TRAINING`.
         distinct: Skip rows whose prompt has occurred before. The stream then stores eight bytes per row.
-        avoid: Skip rows whose prompt contains this text, such as the `A:` that begins the answers of a completion
-            model, where a calculator would be asked twice. An empty text skips none.
+        avoid: Skip rows whose prompt contains one of these texts, such as the `Q:` and `A:` that begin the turns of a
+            completion model, where a message would begin anew or a calculator would be asked twice.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -98,7 +98,7 @@ class ArithmeticRows:
     conversational: bool = True
     wording: Wording = FEW
     distinct: bool = False
-    avoid: str = ""
+    avoid: Collection[str] = ()
 
     def __post_init__(self, num_digits: int, exclude: Iterable[Mapping[str, Any]]) -> None:
         may_have_long_results = self.limits is not None
@@ -149,7 +149,7 @@ class ArithmeticRows:
             row = self._row(rng, by_hand)
             prompt = row["prompt"]
             texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
-            is_left_out = self.avoid != "" and any(self.avoid in text for text in texts)
+            is_left_out = any(one in text for one in self.avoid for text in texts)
             if self.distinct and not is_left_out:
                 key = hashlib.blake2b(repr(prompt).encode(), digest_size=8).digest()
                 is_left_out = key in seen
@@ -159,7 +159,7 @@ class ArithmeticRows:
                 yield row
         raise ValueError(
             f"No row is left after {len(seen):,}: the last {_REPEATS:,} were repeats or contained `avoid`. Take "
-            "fewer, raise `max_digits`, or avoid a longer text."
+            "fewer, raise `max_digits`, or avoid longer texts."
         )
 
     def take(self, n: int) -> list[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,8 +22,6 @@ from .exact_values import label_expression
 
 
 _GROUPS = 1000
-_LEAST, _MOST = 10**6, 10**12  # added to the first operand: it is longer than those of test items
-_TEXTS = ("What is {}?", "{} =", "{}", "Compute {}.", "How much is {}?")
 
 
 def longer_rows(rows: ArithmeticRows, n: int, lengths: int | None = None) -> list[dict[str, Any]]:
@@ -49,13 +47,16 @@ def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -
             return
 
 
-def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
+def covering_rows(n: int, seed: int, decimals: bool, prompts: Sequence[Any]) -> list[dict[str, Any]]:
     """`n` rows with all groups of three digits in turn: of each 3,000 rows the first 2,000 cover every group after a
     minus sign, the others after none. With `decimals` three of four results have places, also in groups in turn.
+
+    Each has one of `prompts`, which asks for something else: the writing must not depend on the text, whose operation
+    may be anything, such as a look-up.
     """
     rng = random.Random(f"leading digits/{seed}")
-    results = _results(rng, decimals)
-    return [_row(rng, next(results)) for _ in range(n)]
+    results = itertools.islice(_results(rng, decimals), n)
+    return [conversation("", None, _columns(one)) | {"prompt": rng.choice(prompts)} for one in results]
 
 
 def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
@@ -68,10 +69,6 @@ def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
         yield sign * Fraction(f"{group * 10**more + rng.randrange(10**more)}.{fraction}")
 
 
-def _row(rng: random.Random, result: Fraction) -> dict[str, Any]:
-    """A sum or a difference that has this result."""
-    more = Fraction(rng.randrange(_LEAST, _MOST))
-    sign = rng.choice("+-")
-    first = more + max(result, Fraction()) if sign == "-" else min(result, Fraction()) - more
-    step = label_expression(f"{written(first)} {sign} {written(abs(result - first))}", Limits())
-    return conversation(rng.choice(_TEXTS).format(step.expression), None, step.columns)
+def _columns(result: Fraction) -> dict[str, Any]:
+    """The columns of a step with this result."""
+    return label_expression(f"{written(result)} + 0", Limits()).columns

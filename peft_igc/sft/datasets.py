@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +79,13 @@ def rows_of_writing(
     seed: int,
     rows: Iterable[dict[str, Any]],
     excluded: Sequence[Mapping[str, Any]] | None,
-    avoid: str = "",
+    avoid: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Generated rows with a result for the second stage: the first ones of `rows`, those of the first stage, as many
-    with longer numbers, and some that have all leading digits. Other arguments as in `generated_rows`.
+    with longer numbers, and some that have all leading digits after any of their prompts. Other arguments as in
+    `generated_rows`.
     """
-    half = (stage.rows - stage.covering) // 2
+    rows, half = list(rows), (stage.rows - stage.covering) // 2
     found = [row for row in rows if has_number(row["igc_result"])][:half]
     without = ("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes", "by_hand")
     silent = dict.fromkeys(without, 0.0)  # most texts by many hands have no long numbers
@@ -94,16 +95,20 @@ def rows_of_writing(
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False, "avoid": avoid}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
-    covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
+    prompts = [row["prompt"] for row in rows]
+    covering = covering_rows(stage.covering, seed, arguments.igc_interface == "tokens", prompts)
     return [*found, *longer_rows(longer, half, lengths), *covering]
 
 
 def load_corpora(
-    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None, avoid: str = ""
+    parsed: Parsed,
+    conversational: bool = True,
+    excluded: Sequence[Mapping[str, Any]] | None = None,
+    avoid: Collection[str] = (),
 ) -> tuple[Any, Any, Any]:
     """The training set; the test set, or None unless `eval_strategy` needs one; and annotated rows held out, or None.
 
-    Generated rows, without the calculations of `excluded` and the text `avoid`, are added whole, whatever the
+    Generated rows, without the calculations of `excluded` and the texts `avoid`, are added whole, whatever the
     fractions of the mixture. Without other data they are messages, if `conversational`.
 
     Raises:

@@ -120,9 +120,10 @@ def _data(config: IGCConfig | None, shown: Measurement | None, tokenizer: Any, p
     stage, or None; generated rows of two stages are tokenized at once."""
     conversational = tokenizer.chat_template is not None
     excluded = None if shown is None else shown.items
-    turns = [] if config is None else config.anchors.get("turns", [])
-    # An answer's header of plain text may be within a question, and the template may add the white space around it.
-    avoid = tokenizer.decode(turns[0]).strip() if turns else ""
+    anchors = {} if config is None else config.anchors
+    headers = [*anchors.get("turns", []), *anchors.get("users", [])]
+    # A header of plain text may be within a question, and the template may add the white space around it.
+    avoid = {tokenizer.decode(header).strip() for header in headers} - {""}
     train, test, held = load_corpora(parsed, conversational, excluded, avoid)
     if config is None:
         return train, test, None, None

@@ -118,19 +118,19 @@ def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
 @pytest.mark.parametrize("conversational", [False, True])
 def test_texts_to_avoid_are_looked_for_in_what_the_prompts_say(conversational):
     def prompts(avoid, count=200):
-        made = ArithmeticRows(conversational=conversational, avoid=avoid, mixture=Mixture(system=0.5)).take(count)
+        made = ArithmeticRows(conversational=conversational, avoid=[*avoid], mixture=Mixture(system=0.5)).take(count)
         return [row["prompt"] if isinstance(row["prompt"], str) else row["prompt"][-1]["content"] for row in made]
 
     every = prompts("")
     assert any("\n" in text for text in every)
     assert not any("\n" in text for text in prompts("\n"))
-    assert prompts("role") == every  # a key of a message, and in no text
+    assert prompts(["role"]) == every  # a key of a message, and in no text
 
 
 def test_a_stream_in_which_all_texts_are_to_be_avoided_ends(monkeypatch):
     monkeypatch.setattr(ArithmeticRows, "_row", lambda *_: {"prompt": "Q: 1+2\nA:"})
     with pytest.raises(ValueError, match="No row is left after 0: the last 10,000 were repeats or contained `avoid`"):
-        ArithmeticRows(avoid="\nA:").take(1)
+        ArithmeticRows(avoid=["\nA:"]).take(1)
 
 
 def test_settings_must_fit():

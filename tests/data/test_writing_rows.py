@@ -15,17 +15,17 @@ from peft_igc.text.values import Limits
 
 @pytest.mark.parametrize("decimals", [True, False])
 def test_every_group_follows_a_sign_and_a_point_and_the_results_are_right(decimals):
-    rows, limits = covering_rows(2000, 0, decimals), Limits.of(IGCConfig.from_tokenizer(tiny_base()[1]))
+    prompts, limits = ["What does article 7 cost?", "Hello."], Limits.of(IGCConfig.from_tokenizer(tiny_base()[1]))
+    rows = covering_rows(2000, 0, decimals, prompts)
     parts = [row["igc_result"].removeprefix("-").partition(".") for row in rows]
     assert {str(group) for group in range(1000)} == {number[:3] for number, _, _ in parts}
     after_point = {fraction[:3] for _, _, fraction in parts}
     assert len(after_point) > 700 if decimals else after_point == {""}
     assert len({row["igc_result"][:4] for row in rows if row["igc_result"].startswith("-")}) >= 999  # but for zero
-    assert covering_rows(2000, 1, decimals) != rows == covering_rows(2000, 0, decimals)
+    assert covering_rows(2000, 1, decimals, prompts) != rows == covering_rows(2000, 0, decimals, prompts)
+    assert {row["prompt"] for row in rows} == set(prompts)
     for row in rows[:200]:
         check_columns(row, limits)
-        assert label_expression(row["igc_expression"], limits).result == row["igc_result"]
-        assert row["igc_expression"] in row["prompt"][0]["content"]
         assert row["completion"][0]["content"] == row["igc_result"]
 
 

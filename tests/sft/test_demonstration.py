@@ -15,12 +15,14 @@ from tiny_training import tokenizer
 from peft_igc import cli, tiny_base
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import has_number
+from peft_igc.data.wording import handwritten, wording
 from peft_igc.inference.evaluation import evaluate, generate_answers
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import demo, measure
 from peft_igc.sft.datasets import generated_rows, rows_of_writing
 from peft_igc.sft.demo import RECIPES, command, run_demo
-from peft_igc.sft.run import main, parse
+from peft_igc.sft.models import load_tokenizer, make_config
+from peft_igc.sft.run import _data, main, parse
 from peft_igc.trainer.config import WritingStage
 from peft_igc.tuner.base_model import TINY_FOLDER
 from peft_igc.tuner.layer import IGCLayer
@@ -254,6 +256,15 @@ def test_a_demonstration_asks_it_as_a_completion_model(gemma, tmp_path):
     config.confidence = 0.0
     (answer,) = generate_answers(model, spelled, ["What is 58 plus 36?"], max_new_tokens=2, return_steps=True)
     assert answer.status != "no_anchor"
+
+
+def test_no_training_text_has_the_header_of_a_turn(gemma, monkeypatch):
+    texts = [handwritten.Handwritten(f"{text}{{a}} + {{b}}?", "+", "ab", frozenset(), True) for text in ("Q: ", "")]
+    monkeypatch.setattr(wording, "texts_by", lambda _: texts)
+    parsed = parse([*command(base=str(gemma), more=small()), "--output_dir", "x"])
+    spelled = load_tokenizer(str(gemma), parsed)
+    rows = _data(make_config(str(gemma), parsed, spelled), None, spelled, parsed)[0]
+    assert {spelled.decode(row["input_ids"]).count("Q:") for row in rows} == {1}
 
 
 @pytest.mark.parametrize("anchor", ["prompt_end", "="])
