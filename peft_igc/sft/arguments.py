@@ -80,8 +80,8 @@ class IGCArguments:
         None,
         "Folder of a saved calculator whose weights the training begins with, and those of the LoRA that was trained "
         "with it; tiny: that of the embedded base. Settings that are given have to be the saved ones, except "
-        "igc_anchors, igc_write_again, igc_confidence, igc_teacher_forcing and igc_detach_reading; operations and "
-        "igc_compares_numbers may be added. An interrupted run is continued with resume_from_checkpoint instead.",
+        "igc_anchors, igc_write_again, igc_confidence, igc_teacher_forcing and igc_detach_reading; operations may be "
+        "added. An interrupted run is continued with resume_from_checkpoint instead.",
     )
     igc_interface: str = _argument(
         "tokens",

@@ -83,11 +83,8 @@ def _saved_config(wanted: IGCConfig, parsed: Parsed, tokenizer: Any) -> IGCConfi
     check_tokenizer(saved.token_table, tokenizer)
     names = {f.name for f in dataclasses.fields(IGCConfig) if f"igc_{f.name}" in IGCArguments.__dataclass_fields__}
     given = {name for name in names if getattr(parsed.igc, f"igc_{name}") is not None}
-    added = {
-        "operations": set(saved.operations) <= set(wanted.operations),
-        "compares_numbers": wanted.compares_numbers,
-    }
-    free = given & (_FREE | {name for name, only_adds in added.items() if only_adds})
+    only_adds = set(saved.operations) <= set(wanted.operations)
+    free = given & (_FREE | {"operations"} if only_adds else _FREE)
     for name in free:
         setattr(saved, name, getattr(wanted, name))
     different = {f"igc_{n}": getattr(saved, n) for n in given - free if getattr(saved, n) != getattr(wanted, n)}
@@ -161,9 +158,8 @@ def make_model(source: str, config: IGCConfig | None, parsed: Parsed) -> Any:
 
 def _with_saved(model: Any, config: Any, folder: str, **options: Any) -> Any:
     """The model with the saved calculator; the weights that it does not have are as in a new one."""
-    old = read_config(find_adapter(folder))
-    before, after = old.operations, config.operations
-    if before == after and old.compares_numbers == config.compares_numbers:
+    before, after = read_config(find_adapter(folder)).operations, config.operations
+    if before == after:
         return load_adapter(model, folder, config=config, is_trainable=True, **options)
     config.inference_mode = False
     model = get_peft_model(model, config, **options)

@@ -7,7 +7,6 @@ import pytest
 from peft_igc import IGCConfig
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import check_columns
-from peft_igc.data.exact_values import label_expression
 from peft_igc.data.writing_rows import covering_rows, longer_rows
 from peft_igc.inference.loading import tiny_base
 from peft_igc.text.values import Limits

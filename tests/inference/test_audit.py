@@ -47,10 +47,7 @@ DAMAGES = {
     "slots": (lambda r, w: r.slots.data[:2].copy_(r.slots.data[:2].flip(0)), {"operand"}),
     "operator_head": (lambda r, w: r.operator_head.weight.data.copy_(r.operator_head.weight.roll(1, 0)), {"operator"}),
     "operator_head, none": (lambda r, w: r.operator_head.bias.data[-1:].add_(100), {"operator"}),
-    "marks": (lambda r, w: shuffled(r.marks), {"operator"}),
-    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), {"operator", "unsure"}),
     "gate_down, closed": (lambda r, w: w.gate_down.bias.data.sub_(100), {"gate"}),
-    "gate_down": (lambda r, w: (w.gate_down.weight.data.neg_(), w.gate_down.bias.data.neg_()), {"gate"}),
     "write_down": (lambda r, w: shuffled(w.write_down.weight), {"overruled"}),
     "write_down, nothing": (lambda r, w: w.write_down.weight.data.zero_(), {"overruled"}),
     "write_up": (lambda r, w: shuffled(w.write_up.weight), {"overruled"}),
@@ -59,6 +56,7 @@ DAMAGES = {
     # What several classifiers use: the cause is one of theirs, and not one of writing.
     "compression": (lambda r, w: shuffled(r.embedded_compression.weight), READING),
     "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), READING),
+    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), READING),
     "reader": (lambda r, w: matrices(r.reader), READING),
 }
 
@@ -74,7 +72,7 @@ def named(part, items):
 
 
 def test_the_damaged_part_is_named():
-    for part in ("pointer", "gate_down", "write_down"):
+    for part in ("pointer", "gate_down, closed", "write_down"):
         wrong, hits, causes = named(part, questions(1))
         assert wrong >= 2, causes
         assert hits == wrong, causes
@@ -90,7 +88,7 @@ def test_every_damaged_part_is_named_in_nearly_all_errors(part):
 
 def test_a_calculator_that_is_not_silent_is_named():
     model, tokenizer = tiny_igc()
-    prompts = ["Which page has 12 times 8?", "Which chapter has 58 times 36?"]
+    prompts = ["Can you spell out 12 times 8?", "Which chapter has 58 times 36?"]
     with model.disable_adapter():
         base = generate_answers(model, tokenizer, prompts)
     items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]

@@ -89,11 +89,10 @@ def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name
         go_on(base, saved, tmp_path / "out", kind, *more)
 
 
-def test_operations_and_comparisons_can_be_added_to_a_saved_calculator():
+def test_operations_can_be_added_to_a_saved_calculator():
     model, _ = tiny_base()
     config = read_config(find_adapter("tiny"))
     before, config.operations = list(config.operations), ["sum", *config.operations, "percent"]
-    config.compares_numbers = True
     model = _with_saved(model, config, "tiny")
     saved, new = load_peft_weights(str(find_adapter("tiny")), device="cpu"), get_peft_model_state_dict(model)
     heads = {name for name in saved if saved[name].shape != new[name].shape}
@@ -101,6 +100,6 @@ def test_operations_and_comparisons_can_be_added_to_a_saved_calculator():
     for name in heads:
         assert torch.equal(new[name][[1, 2, 3, 4, 6]], saved[name])
     assert all(torch.equal(new[name], saved[name]) for name in saved.keys() - heads)
-    assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias", "comparisons"}
+    assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias"}
     assert any(parameter.requires_grad for parameter in model.parameters())
     assert before == ["+", "-", "*", "/"]

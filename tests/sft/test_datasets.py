@@ -159,7 +159,7 @@ def test_data_generated_do_not_have_an_answers_header_without_the_white_space_ar
     tokenizer = SimpleNamespace(chat_template="", decode=lambda ids: "\nAnswer:\n")
     parsed = sft.parse(arguments("tiny", tmp_path, igc_generated_rows=2))
     sft._data(SimpleNamespace(anchors={"turns": [[5]]}), None, tokenizer, parsed)
-    assert given[-1] == "Answer:"
+    assert given[-1] == {"Answer:"}
 
 
 def test_data_that_cannot_be_had_are_named(tmp_path):
