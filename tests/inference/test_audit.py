@@ -74,16 +74,14 @@ def named(part, items):
 def test_the_damaged_part_is_named():
     for part in ("pointer", "gate_down, closed", "write_down"):
         wrong, hits, causes = named(part, questions(1))
-        assert wrong >= 2, causes
-        assert hits == wrong, causes
+        assert hits == wrong >= 2, causes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", DAMAGES)
 def test_every_damaged_part_is_named_in_nearly_all_errors(part):
     wrong, hits, causes = named(part, questions(6))
-    assert wrong >= 5, causes
-    assert hits >= 0.95 * wrong, causes
+    assert hits >= 0.95 * wrong > 4, causes
 
 
 def test_a_calculator_that_is_not_silent_is_named():
@@ -95,8 +93,7 @@ def test_a_calculator_that_is_not_silent_is_named():
     layer, name = active_layer(model)
     layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)
     found = audit(model, tokenizer, items)
-    assert found.report["causes"] == {"silent": found.report["wrong"]}
-    assert found.report["wrong"] == 2
+    assert found.report["causes"] == {"silent": 2} == {"silent": found.report["wrong"]}
 
 
 def test_what_confidence_refuses_names_the_least_probable_part():
@@ -106,14 +103,13 @@ def test_what_confidence_refuses_names_the_least_probable_part():
         getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
         found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
         assert found.report["causes"] == {"unsure": 1}
-        least = model.peft_config[name].confidence
-        assert found.report["details"] == {"unsure": {f"least probable: the {said}; `confidence` {least}": 1}}
+        told = f"least probable: the {said}; `confidence` {model.peft_config[name].confidence}"
+        assert found.report["details"] == {"unsure": {told: 1}}
 
 
 def test_its_numbers_are_those_of_eval():
     model, tokenizer = tiny_igc()
-    layer, name = active_layer(model)
-    layer.igc_input_mapping[name].pointer.weight.data.neg_()
+    active_layer(model)[0].igc_input_mapping["default"].pointer.weight.data.neg_()
     items = bigbench_test_set(1, 2) + [{"prompt": "Hello!", "target": "12"}, {"prompt": "2 + 2 =", "target": "5"}]
     options = {"batch_size": 5, "max_new_tokens": 12}
     report = evaluate(model, tokenizer, items, **options)
