@@ -29,6 +29,7 @@ TITLES = {
     "smollm2_layer_12": "layer 12",
     "smollm2_by_hand": "layer 12, 18 authors",
     "smollm2_layer_18": "layer 18, 60 authors",
+    "gemma": "Gemma 270M",
     "smollm2_hidden": "hidden interface",
     "smollm2_lora": "LoRA alone",
 }

@@ -94,12 +94,19 @@ def left_padded(rows: Sequence[Sequence[int]], padding: int, device: Any = None)
 
 @contextmanager
 def eval_mode(model: Any) -> Iterator[None]:
-    """Puts a model into eval mode, and afterwards every module back into its own earlier mode."""
-    modes = [(module, module.training) for module in model.modules()]
+    """Puts a model into eval mode, and afterwards every module back into its own earlier mode.
+
+    The head gets contiguous states meanwhile: for the last position of B rows a processor would copy a frozen head's
+    weights B times (torch 2.13), 20 GB for 64 rows of Gemma 3 270M.
+    """
+    modes, head = [(module, module.training) for module in model.modules()], model.get_output_embeddings()
+    hooks = [] if head is None else [head.register_forward_pre_hook(lambda _, args: (args[0].contiguous(), *args[1:]))]
     model.eval()
     try:
         yield
     finally:
+        for hook in hooks:
+            hook.remove()
         for module, training in modes:
             module.training = training
 

@@ -12,6 +12,7 @@ from tiny_training import tokenizer as make_tokenizer
 from tokenizers import processors
 
 from peft_igc import IGCModel
+from peft_igc.inference.decoding import eval_mode
 from peft_igc.inference.evaluation import evaluate, generate_answers, trace
 
 
@@ -111,6 +112,10 @@ def test_the_model_answers_in_eval_mode_and_every_part_returns_to_its_own_mode(l
         generate_answers(llama, tokenizer, ["an error"])
     assert parrot.trained == [False, False]
     assert [module for module in llama.modules() if not module.training] == [frozen]
+    seen, states = [], torch.zeros(2, 3, frozen.in_features)[:, -1:]
+    with eval_mode(llama), frozen.register_forward_pre_hook(lambda _, args: seen.append(args[0].is_contiguous())):
+        frozen(states)
+    assert (states.is_contiguous(), seen, len(frozen._forward_pre_hooks)) == (False, [True], 0)
 
 
 def test_the_report_counts_every_item_once_and_only_prompts_reach_the_model(llama, tokenizer):

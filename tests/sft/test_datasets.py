@@ -151,16 +151,6 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     assert list(wanted.limits.operations) == config.operations
 
 
-def test_data_generated_do_not_have_an_answers_header_without_the_white_space_around_it(tmp_path, monkeypatch):
-    given = []
-    for name in ("load_corpora", "check_annotated", "describe"):
-        monkeypatch.setattr(sft, name, lambda *args: given.append(args[-1]) or ([],) * 3)
-    tokenizer = SimpleNamespace(chat_template="", decode=lambda ids: "\nAnswer:\n")
-    line = arguments("tiny", tmp_path, igc_generated_rows=2)
-    sft._data(SimpleNamespace(anchors={"turns": [[5]]}), None, tokenizer, sft.parse(line))
-    assert given[0] == {"Answer:"}
-
-
 def test_data_that_cannot_be_had_are_named(tmp_path):
     folder = write(tmp_path / "d", rows(2))
     named = ScriptArguments(dataset_name=folder)
