@@ -40,6 +40,7 @@ from peft_igc.tuner.steps import Step, decisions_of
 
 
 CALCULATION, NUMBERS, PLAIN = "calculation", "numbers", "plain"
+# The first one is not joined to the filler before it, which may be cut within a word.
 TEXTS = {CALCULATION: " What is 58 * 36?", NUMBERS: "It is 58 or 36.", PLAIN: "What is the name of it?"}
 READ_LENGTHS = (64, 512, 4096)  # tokens of texts that the host reads
 FILLER = "The house was old and it stood in a green garden near the river. "

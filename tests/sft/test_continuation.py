@@ -92,7 +92,7 @@ def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name
 def test_operations_can_be_added_to_a_saved_calculator():
     model, _ = tiny_base()
     config = read_config(find_adapter("tiny"))
-    config.operations = ["sum", *config.operations, "percent"]
+    before, config.operations = list(config.operations), ["sum", *config.operations, "percent"]
     model = _with_saved(model, config, "tiny")
     saved, new = load_peft_weights(str(find_adapter("tiny")), device="cpu"), get_peft_model_state_dict(model)
     heads = {name for name in saved if saved[name].shape != new[name].shape}
@@ -101,3 +101,4 @@ def test_operations_can_be_added_to_a_saved_calculator():
     assert all(torch.equal(new[name], saved[name]) for name in saved.keys() - heads)
     assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias"}
     assert any(parameter.requires_grad for parameter in model.parameters())
+    assert before == ["+", "-", "*", "/"]
