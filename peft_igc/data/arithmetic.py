@@ -11,8 +11,9 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC
@@ -20,14 +21,14 @@ from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.values import Limits, Value
 from .bigbench import parse_question
-from .columns import EXPRESSION_COLUMN, columns_of, has_number
+from .columns import EXPRESSION_COLUMN, canonical, columns_of, has_number
 from .dataset import in_turn
 from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
 from .wording.drawing import surround
-from .wording.phrases import OPERATOR_WORDS, UNABLE, casual
+from .wording.phrases import OPERATOR_WORDS, UNABLE, Text, casual, with_places
 from .wording.wording import FEW, Wording, answer, cue
 
 
@@ -40,6 +41,7 @@ _KINDS = {"two": 0.4, "chain": 0.16, "brackets": 0.13, "power": 0.1, "decimals":
 _WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "percent": 0.1, "money": 0.08}
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
 # Where rules may read an expression; a call such as `min(3, 5)` only at the beginning of a sentence.
+_DECIMAL = re.compile(r"[0-9]\.[0-9]")
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of|(?:^|[.!?:,\n]\s*)=?[A-Za-z]+\(")
 
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
@@ -120,6 +122,8 @@ class ArithmeticRows:
                 "`peft_igc.data.wording`, or set it to 0."
             )
         self.excluded = _calculations(exclude)
+        if not self.limits.decimal_operands:
+            self.mixture = replace(self.mixture, decimals=0.0)
         self.operands = Operands(self.max_digits, self.limits, self.mixture, self.excluded)
         self._kinds = self._thresholds(may_have_long_results)
         read_by_rule = self.mixture.expressions + self.mixture.unsupported + self.mixture.by_hand
@@ -195,8 +199,8 @@ class ArithmeticRows:
     def _request(self, kind: str, system: str | None, rng: random.Random) -> _Made:
         mixture, wording = self.mixture, self.wording
         operator, first, second = self.operands.draw(kind, rng)
-        a, b = str(first), str(second)
-        columns = columns_of(operator, (a, b), self.limits)
+        a, b = self._written([str(first), str(second)], rng) if kind == "ordinary" else (str(first), str(second))
+        columns = self._columns(operator, (a, b))
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         around = self._around(text.text, rng, typed=not bigbench)
@@ -214,10 +218,28 @@ class ArithmeticRows:
             text = wording.look_alike(rng)
         else:
             numbers = [str(self.operands.short(rng)) for _ in range(wording.numbers)]
-            draw = wording.plain_text if kind == "none" else wording.unsupported_request
-            text = draw(numbers, rng, mixture)
+            if kind == "none":
+                text = wording.plain_text(numbers, rng, mixture)
+            else:
+                text = self._unsupported(numbers, rng)
         around = self._around(text.text, rng, typed=text.kind != "copying")  # what is copied stays as it is
         return self._unasked(around, text.completion, reads=kind == "unsupported")
+
+    def _unsupported(self, numbers: list[str], rng: random.Random) -> Text:
+        while True:
+            text = self.wording.unsupported_request(self._written(numbers, rng), rng, self.mixture)
+            if not (self.limits.decimal_operands and text.kind == "decimals" and _DECIMAL.search(text.text)):
+                return text
+
+    def _written(self, numbers: list[str], rng: random.Random) -> list[str]:
+        """Integers, in a fraction of the rows with places."""
+        has_places = self.mixture.decimals > 0 and rng.random() < self.mixture.decimals
+        return with_places(numbers, rng) if has_places else numbers
+
+    def _columns(self, operator: str, operands: Sequence[str]) -> Row:
+        """The columns of a calculation with numbers as they are written."""
+        exact = [canonical(one, "igc_operands", "a drawn row", decimals=True) for one in operands]
+        return columns_of(operator, exact, self.limits)
 
     def _unasked(self, prompt: str, completion: str, reads: bool) -> _Made:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
@@ -232,9 +254,9 @@ class ArithmeticRows:
             text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, self.operands.longest(rng))
             if operands is None:
                 return self._unasked(self._around(text, rng), UNABLE, reads=True)
-            key = (int(operands[0]), operator, int(operands[1]))
+            key = (Fraction(operands[0]), operator, Fraction(operands[1]))
             if operator in self.limits.operations and key not in self.excluded:
-                return self._around(text, rng), None, columns_of(operator, operands, self.limits)
+                return self._around(text, rng), None, self._columns(operator, operands)
 
     def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
         """A text as it is typed, and in a fraction of the rows with other text around it."""

@@ -135,7 +135,7 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
         found, source = _check_calculation(operator, operands, result, limits, where), "its operands"
         numbers = found.operands or ()
         said = f"{operator}({', '.join(numbers)})" if operator in FUNCTIONS else f" {operator} ".join(numbers)
-    if result is not None and not _is_result(result, found, where):
+    if result is not None and not _is_result(result, found, limits, where):
         correct = f"is {found.result}" if found.result is not None else f'is "{found.status.name.lower()}"'
         if found.status is Status.OVERFLOW:
             correct = (
@@ -161,7 +161,7 @@ def _check_expression(operator: Any, operands: Any, expression: Any, limits: Lim
             'it with numbers, `+ - * / ^ %`, brackets and "of", or set it to None and `igc_operator` to "none".'
         ) from error
     if operator not in (None, EXPRESSION) or operands is not None:
-        given = None if operands is None else _check_operands(str(operator), operands, where)
+        given = None if operands is None else _check_operands(str(operator), operands, limits, where)
         if (operator, given) != (found.operator, found.operands):
             raise ValueError(
                 f"{where}: `igc_operator` {operator!r} and `igc_operands` {operands!r} contradict "
@@ -185,7 +185,7 @@ def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits
             f"{where}: `igc_operator` {operator!r} is unknown: this configuration has {known}. Use one of these, or "
             "extend `IGCConfig(operations=...)`."
         )
-    numbers = _check_operands(operator, operands, where)
+    numbers = _check_operands(operator, operands, limits, where)
     longest = max(numbers, key=_size)
     if _size(longest) > limits.digits and result != "overflow":  # only this trains the refusal
         raise ValueError(
@@ -199,16 +199,16 @@ def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits
     return StepLabel(operator, numbers, expected, Status.OK)
 
 
-def _is_result(result: Any, found: StepLabel, where: str) -> bool:
+def _is_result(result: Any, found: StepLabel, limits: Limits, where: str) -> bool:
     """Whether `igc_result` is the value or the status of a step."""
     if isinstance(result, str) and result in REFUSALS:
         return REFUSALS[result] == found.status
-    decimals = found.expression is not None or found.operator in FUNCTIONS
+    decimals = limits.decimal_operands or found.expression is not None or found.operator in FUNCTIONS
     return canonical(result, "igc_result", where, decimals) == found.result
 
 
-def _check_operands(operator: str, operands: Any, where: str) -> tuple[str, ...]:
-    """The operands in canonical form; those of a function may be decimals."""
+def _check_operands(operator: str, operands: Any, limits: Limits, where: str) -> tuple[str, ...]:
+    """The operands in canonical form; those of a function may always be decimals."""
     function = FUNCTIONS.get(operator)
     if not isinstance(operands, (list, tuple)):
         count = "numbers" if function else "two numbers"
@@ -217,7 +217,8 @@ def _check_operands(operator: str, operands: Any, where: str) -> tuple[str, ...]
     if not fewest <= len(operands) <= most:
         count = {(1, 1): "one number", (2, 2): "two numbers"}.get((fewest, most), f"{fewest} to {most} numbers")
         raise ValueError(f"{where}: `igc_operands` must hold exactly {count}, got {list(operands)!r}.")
-    return tuple(canonical(one, "igc_operands", where, decimals=function is not None) for one in operands)
+    decimals = limits.decimal_operands or function is not None
+    return tuple(canonical(one, "igc_operands", where, decimals) for one in operands)
 
 
 def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str:
@@ -228,7 +229,7 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
 
     Raises:
         WrongType: Neither a string nor an integer.
-        ValueError: A string that is no integer.
+        ValueError: A string that is no such number.
     """
     is_integer = isinstance(text, Integral) and not isinstance(text, bool)
     if not isinstance(text, str) and not is_integer:
@@ -241,8 +242,9 @@ def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str
     text = str(text)
     if not _INTEGER.fullmatch(text):
         raise ValueError(
-            f"{where}: `{column}`: {text!r} is not an integer: write the digits 0-9 with at most a leading `-`, "
-            "without spaces, `+`, separators or a decimal point."
+            f"{where}: `{column}`: {text!r} is not {'a number' if decimals else 'an integer'}: write the digits 0-9 "
+            f"with at most a leading `-`{' and one point' if decimals else ''}, without spaces, `+` or separators"
+            f"{'' if decimals else ', and without a point, which needs `IGCConfig(decimal_operands=True)`'}."
         )
     digits = text.lstrip("-0") or "0"
     return "-" * (text[0] == "-" and digits != "0") + digits

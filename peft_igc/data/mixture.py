@@ -28,14 +28,16 @@ class Mixture:
             `wording.TRAINING` also the fraction of the other texts in which numbers may be negative.
         bigbench: Fraction of the ordinary arithmetic in the form of BIG-bench, which may also be drawn otherwise.
         system: Fraction of all conversational rows that have a system prompt.
-        unsupported: Arithmetic that the calculator does not support in words (three operands, decimals, percent,
-            powers), with the operator `"none"`. What rules read of it has its expression (`ArithmeticRows`).
+        unsupported: Arithmetic that the calculator does not support in words (three operands, percent, powers, and
+            decimals unless `Limits.decimal_operands`), with the operator `"none"`. What rules read of it has its expression (`ArithmeticRows`).
         special: Fraction of the ordinary arithmetic with an operand 0 or 1, or with equal operands; these may also be
             drawn otherwise.
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
         separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
         contexts: Fraction of the texts with a greeting, a sentence or a list number around the request.
         long: Fraction of the ordinary arithmetic, and of the texts by hand, with numbers of up to 20 digits.
+        decimals: Fraction of the texts, BIG-bench's form included, whose numbers have up to four places: `4.5 plus
+            3.25`. It has no effect without `Limits.decimal_operands`.
         sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for a sentence and
             have one as their completion. All other completions are the bare number.
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
@@ -69,6 +71,7 @@ class Mixture:
     by_hand: float = 0.0
     multiples: float = 0.0
     long: float = 0.0
+    decimals: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -98,4 +101,5 @@ TOKENS_MIXTURE = Mixture(
     expressions=0.12,
     look_alikes=0.04,
     multiples=0.25,
+    decimals=0.1,
 )

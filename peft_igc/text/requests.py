@@ -47,7 +47,7 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         spans: characters of the operands, or more of the text around them, in the order of the operation.
         negated: whether each operand has a minus sign; asked only where a word may be one.
         limits: of numbers and values. Results of two integers are integers, unless the text says how they are rounded.
-            Only functions have operands with a point or a per cent sign.
+            Only functions have operands with a per cent sign.
     """
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
@@ -79,7 +79,7 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
 def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, function: Function | None) -> Number:
     """The number at some characters, with its sign."""
     number = next((one for one in listed if one.span[0] < span[1] and span[0] < one.span[1]), None)
-    if number is None or number.value is None or (number.value.denominator > 1 and function is None):
+    if number is None or number.value is None:
         raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else whole(pieces, number.at))
     for step in (-1, 1):
         at = past(pieces.kinds, number.at + step, step, *_BESIDE)
@@ -154,7 +154,7 @@ def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guard
     if operation in FUNCTIONS:
         return FUNCTIONS[operation].value(values, guarded)
     value = OPERATORS[operation].apply(values[0], values[1], limits)
-    if value.denominator > 1 and not limits.rounding.always:
+    if value.denominator > 1 and not limits.rounding.always and all(one.denominator == 1 for one in values):
         raise Refused(Reason.INEXACT)
     return value
 

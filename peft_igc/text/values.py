@@ -28,6 +28,7 @@ class Limits:
         operands: the most numbers of an expression.
         operations: symbols of those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
+        decimal_operands: whether an operand of a request in words may have places.
         rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
     """
 
@@ -37,6 +38,7 @@ class Limits:
     operations: tuple[str, ...] = ("+", "-", "*", "/")
     decimals: bool = True
     rounding: Rounding = EXACT
+    decimal_operands: bool = False
 
     def __post_init__(self) -> None:
         given: Any = self.rounding
@@ -53,6 +55,7 @@ class Limits:
             tuple(config.operations),
             config.decimals,
             Rounding.of(config.rounding),
+            config.decimal_operands,
         )
 
 

@@ -107,6 +107,10 @@ class IGCConfig(PeftConfig):
             Whether the reader is told the ranks of a text's numbers, and which are multiples or divisors of another
             one: this tells a quotient from a product where words do not. [`IGCConfig.from_tokenizer`] sets it; the
             hidden interface, which does not know the numbers, refuses it.
+        decimal_operands (`bool`, *optional*, defaults to `False`):
+            Whether the numbers of a request in words may have a point, as in `4.5 plus 3.25`; those of symbols may
+            anyway. Functions set it to `True`, and so does [`IGCConfig.from_tokenizer`] for the token interface; the
+            hidden interface refuses it. The adapter must be trained with it.
         reading_ffn (`int`, *optional*):
             Hidden width of the input mapping's feed-forward layers, at least 1; 2,048 (tokens: 512) if `None`.
         confidence (`float` or `dict`, *optional*, defaults to `0.0`):
@@ -128,7 +132,7 @@ class IGCConfig(PeftConfig):
         operations (`list[str]`, *optional*, defaults to `["+", "-", "*", "/"]`):
             Symbols of the operations, and names of functions, in the order of the operator classes. The token
             interface has those of `text.operations.FUNCTIONS`, such as `"sum"` and `"percent"`, and
-            `peft_igc.register_operation` adds one; their numbers may be decimals, and some take one number or many.
+            `peft_igc.register_operation` adds one; some take one number or many.
             The hidden interface has those of `numbers.OPERATIONS`. The adapter has one operator class for each and
             must be trained with them.
         max_operands (`int`, *optional*, defaults to `8`):
@@ -193,6 +197,7 @@ class IGCConfig(PeftConfig):
     reading_dim: int = 512
     reading_layers: int | None = None
     compares_numbers: bool = False
+    decimal_operands: bool = False
     reading_ffn: int | None = None
     confidence: float | dict[str, float] = 0.0
     temperature: float = 1.0
@@ -281,8 +286,7 @@ class IGCConfig(PeftConfig):
         if self.vocabulary is None:
             raise ValueError(f"The config{place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
         try:
-            has_functions = bool(set(self.operations) - set("+-*/"))
-            return TokenTable.of(self.vocabulary, self.number_tokens, decimals=has_functions)
+            return TokenTable.of(self.vocabulary, self.number_tokens, decimals=self.decimal_operands)
         except ValueError as error:
             raise ValueError(
                 f"`number_tokens` and the vocabulary{place} contradict each other: {str(error).rstrip('.')}. "
@@ -350,7 +354,7 @@ class IGCConfig(PeftConfig):
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
-                overrides = {"compares_numbers": True} | overrides
+                overrides = {"compares_numbers": True, "decimal_operands": True} | overrides
                 overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
         return cls(layer=layer, anchors=anchors, **overrides)
 

@@ -142,7 +142,7 @@ def _set_sizes(config: Any) -> None:
             setattr(config, name, sizes.get(name))
         elif name in unused:
             raise ValueError(f"`{name}={value!r}` has no meaning for `interface={config.interface!r}`. Leave it out.")
-    for name, unusual in (("write_again", False), ("compares_numbers", True)):
+    for name, unusual in (("write_again", False), ("compares_numbers", True), ("decimal_operands", True)):
         if config.interface == "hidden" and getattr(config, name) is unusual:
             raise ValueError(f"`{name}={unusual}` has no meaning for `interface='hidden'`. Leave it out.")
     if config.result_digits is None:
@@ -182,6 +182,8 @@ def _check_choices(config: Any) -> None:
         raise ValueError(f"`operations={config.operations!r}` is not a list of symbols such as `['+', '-']`.")
     if len(set(config.operations)) < len(config.operations):
         raise ValueError(f"`operations={config.operations}` names an operation twice. Name each one once.")
+    if config.interface == "tokens" and not set(config.operations) <= set("+-*/"):
+        config.decimal_operands = True  # of adapters with functions, which were saved before there was the field
 
 
 def _check_anchors(config: Any) -> None:

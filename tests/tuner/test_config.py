@@ -120,7 +120,10 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
 
 def test_decimals_are_written_where_the_tokenizer_has_a_point():
     config = IGCConfig.from_tokenizer(tiny_base()[1])
-    assert config.compares_numbers > IGCConfig.from_tokenizer(tiny_base()[1], compares_numbers=False).compares_numbers
+    older = IGCConfig.from_tokenizer(tiny_base()[1], compares_numbers=False, decimal_operands=False)
+    assert (config.compares_numbers, older.compares_numbers) == (True, False)
+    assert (config.token_table.decimals, older.token_table.decimals) == (True, False)
+    assert dataclasses.replace(older, operations=["+", "percent"], vocabulary=None).decimal_operands
     without = dataclasses.replace(config, number_tokens=config.number_tokens | {"point": None}, vocabulary=None)
     assert (config.decimals, without.decimals, IGCConfig().decimals) == (True, False, False)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...numbers.calculator import NO_ARITHMETIC
 from ..files import read_rows
 from ..mixture import Mixture
-from .phrases import Style, fill, of_length
+from .phrases import Style, fill, of_length, with_places
 
 
 _FOLDER = Path(__file__).parent / "by_hand"
@@ -124,10 +124,10 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
 def draw(
     chosen: Handwritten, rng: random.Random, mixture: Mixture, max_digits: int
 ) -> tuple[str, str, tuple[str, str] | None]:
-    """The text with its numbers, its operator and its canonical operands in the calculator's order.
+    """The text with its numbers, its operator and its operands in the calculator's order.
 
-    Where a text does not want small numbers, they have up to `max_digits` digits. The mixture's `separators` and
-    `spelled_signs` decide how they are written.
+    Where a text does not want small numbers, they have up to `max_digits` digits, and in a fraction `decimals` of the
+    texts places. The mixture's `separators` and `spelled_signs` decide how they are written.
     """
     numbers, template = _numbers(chosen.constraints, max_digits, mixture.multiples, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0
@@ -138,6 +138,9 @@ def draw(
     elif decoration < _NEGATIVE + _MONEY + _UNIT:
         template = _measured(chosen, f"{{}} {rng.choice(_UNITS)}")
     values = {slot: str(number) for slot, number in numbers.items()}
+    if mixture.decimals and not chosen.constraints & {"small", "year"} and rng.random() < mixture.decimals:
+        ordered = not chosen.constraints.isdisjoint({"a>b", "b>a"})
+        values = dict(zip(values, with_places(list(values.values()), rng, ordered), strict=True))
     separators = 0.0 if "year" in chosen.constraints else mixture.separators
     text = fill(template, values, Style.drawn(template, separators, mixture.spelled_signs, rng), rng)
     operands = None if chosen.operator == NO_ARITHMETIC else (values[chosen.order[0]], values[chosen.order[1]])

@@ -14,6 +14,7 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,7 +116,8 @@ class Style(NamedTuple):
     def written(self, number: str, before: str, after: str, rng: random.Random) -> str:
         """A canonical number between two pieces of a template."""
         digits = number.lstrip("-")
-        shown = f"{int(digits):,}" if self.separated else digits
+        whole, point, places = digits.partition(".")
+        shown = f"{int(whole):,}{point}{places}" if self.separated else digits
         if digits == number:
             return shown
         alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
@@ -144,12 +146,24 @@ def of_length(digits: int, rng: random.Random) -> int:
     return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
+def with_places(numbers: Sequence[str], rng: random.Random, ordered: bool = False) -> list[str]:
+    """Integers with a point: all with the same number of places, always so if `ordered`, or each with its own."""
+    alike = rng.choice((1, 1, 2, 2, 2, 3, 4) if ordered else (1, 1, 2, 2, 2, 3, 4, None))
+    found = []
+    for number in numbers:
+        places = rng.choice((0, 0, 1, 1, 2, 3)) if alike is None else alike
+        digits = number.lstrip("-").rjust(places + 1, "0")
+        point = len(digits) - places
+        found.append("-" * number.startswith("-") + digits[:point] + "." * bool(places) + digits[point:])
+    return found
+
+
 def derived(numbers: Sequence[str], said: Sequence[str], rng: random.Random) -> dict[str, str]:
     """The fields that follow from drawn numbers and words, and those of a date."""
     first, second = numbers[:2]
     date = str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
     return {
-        "low": min(first, second, key=int), "high": max(first, second, key=int),
+        "low": min(first, second, key=Decimal), "high": max(first, second, key=Decimal),
         "spaced": " ".join(first), "joined": first, "first": first[0], "last": first[-1],
         "words": " ".join(said), "word": said[0], "count": str(len(said)),
         "date": " ".join(date), "day": date[0], "month": date[1], "year": date[2],

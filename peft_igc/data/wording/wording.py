@@ -14,6 +14,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar
 
 from ..mixture import Mixture
@@ -60,13 +61,13 @@ class Wording:
         """A calculation in words: a frame, a request or, if the operands may be counts, a story; or in the form of the
         BIG-bench task.
 
-        `a` and `b` are canonical numbers in the calculator's order; the mixture's `spelled_signs` and `separators`
+        `a` and `b` are numbers in the calculator's order; the mixture's `spelled_signs` and `separators`
         decide how they are written.
         """
         if bigbench:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
-        first, second = int(a), int(b)
-        countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
+        first, second = Decimal(a), Decimal(b)
+        countable = "." not in a + b and second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
         draft = drawn(lambda: drawing.supported(operator, countable, rng), self.held_out)
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
@@ -86,7 +87,7 @@ class Wording:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
             numbers = _some_negative(numbers, rng)
-        return Text(_filled(template, phrases.values_of(numbers, rng), rng, mixture))
+        return Text(_filled(template, phrases.values_of(numbers, rng), rng, mixture), kind=wanted)
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """A text that asks for no calculation; arguments as in `unsupported_request`."""
@@ -143,7 +144,7 @@ def cue(text: str, rng: random.Random) -> str:
 
 def _larger_first(numbers: Sequence[str]) -> list[str]:
     """The numbers with the larger of the first two in front, so that the other one can be taken from it."""
-    return [*sorted(numbers[:2], key=int, reverse=True), *numbers[2:]]
+    return [*sorted(numbers[:2], key=Decimal, reverse=True), *numbers[2:]]
 
 
 def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
