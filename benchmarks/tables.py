@@ -138,6 +138,7 @@ BY_HAND = {
     "four authors": "unread_requests",
     "authors held out": "unread_authors",
     "a further author": "further_author",
+    "with decimals": "decimal_plain_requests",
     "only mentioned": "mentions",
     "word problems": "word_problems",
     "6 to 20 digits": "six_to_twenty_digits",

@@ -164,16 +164,6 @@ def test_functions_are_short():
     assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
 
 
-TRY_IT = re.compile(r"pytest (tests/[\w/]+\.py)")
-
-
-def test_files_that_docstrings_name_exist():
-    named = {(path, name) for path in PACKAGE.rglob("*.py") for name in TRY_IT.findall(path.read_text())}
-    assert len(named) > 5
-    missing = [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()]
-    assert not missing
-
-
 def test_importing_the_package_leaves_the_heavy_ones_alone():
     # PEFT itself imports bitsandbytes where it is installed (0.21.2), so PEFT comes first and does not count.
     program = (

@@ -326,7 +326,7 @@ class ArithmeticRows:
         return self.wording.system(rng) if self.conversational and rng.random() < self.mixture.system else None
 
 
-def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, str, int]]:
+def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[Fraction, str, Fraction]]:
     """(first operand, operator, second operand) of the items, without those in which both have one digit."""
     found = set()
     for index, item in enumerate(items):
@@ -341,7 +341,7 @@ def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, st
                 f"`exclude`, item {index}: no calculation found in {item.get('prompt')!r}. Give it "
                 "`igc_operator` and `igc_operands`, or leave it out."
             )
-        a, b = int(first), int(second)
+        a, b = Fraction(first), Fraction(second)
         if max(abs(a), abs(b)) > 9:
             found.add((a, operator, b))
     return frozenset(found)

@@ -8,6 +8,7 @@ are made by `arithmetic`. Try it: `pytest tests/data/test_arithmetic.py`.
 
 import random
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ..text.values import Limits
 from .bigbench import random_divisor
@@ -26,13 +27,13 @@ class Operands:
     max_digits: int
     limits: Limits
     mixture: Mixture
-    excluded: frozenset[tuple[int, str, int]]  # first operand, operator, second operand
+    excluded: frozenset[tuple[Fraction, str, Fraction]]  # first operand, operator, second operand
 
     def draw(self, kind: str, rng: random.Random) -> Calculation:
         """A calculation for a row of this kind that is not excluded."""
         while True:
             operator, a, b = self._calculation(kind, rng)
-            if (a, operator, b) not in self.excluded:
+            if (Fraction(a), operator, Fraction(b)) not in self.excluded:
                 return operator, a, b
 
     def short(self, rng: random.Random) -> int:

@@ -103,20 +103,18 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test():
 
 def test_numbers_have_places_where_the_adapter_reads_them_and_nowhere_else():
     mixture = replace(TOKENS_MIXTURE, by_hand=0.3, unsupported=0.3, expressions=0, contexts=0, casual=0, decimals=0.5)
-    options = {"mixture": mixture, "wording": TRAINING, "conversational": False}
     for limits in (Limits(operands=2, decimal_operands=True), Limits(operands=2)):
-        rows = ArithmeticRows(0, limits=limits, **options).take(1500)
+        rows = ArithmeticRows(0, limits=limits, mixture=mixture, wording=TRAINING, conversational=False).take(1500)
         found = [row for row in rows if "." in "".join(row["igc_operands"] or [])]
         assert (len(found) > 150) == limits.decimal_operands
         for row in found:
-            steps = check_columns(row, limits)
-            assert set(map(str.lstrip, steps[0].operands, "--")) <= {one.digits for one in integers(row["prompt"], True)}
-            if steps[0].result is not None:
-                value = OPERATORS[row["igc_operator"]].apply(*map(Fraction, steps[0].operands), limits)
+            (step,), places = check_columns(row, limits), {one.digits for one in integers(row["prompt"], True)}
+            assert {one.lstrip("-") for one in step.operands} <= places
+            if step.result is not None:
+                value = OPERATORS[step.operator].apply(*map(Fraction, step.operands), limits)
                 assert value == Fraction(row["igc_result"])
         plain = [row for row in rows if re.search(r"[0-9]\.[0-9]+ (plus|minus|times|divided by) [0-9]", row["prompt"])]
         assert any(row["igc_operator"] != "none" for row in plain) == limits.decimal_operands
-        assert len(plain) > 5
 
 
 def test_no_text_of_a_held_out_author_is_trained():

@@ -72,17 +72,6 @@ def test_a_request_in_words_is_the_network_s(shipped):
     assert decision(shipped, "What is the sum of 9 and it?").silence == "few_numbers"
 
 
-def test_numbers_of_a_request_may_have_places_where_the_adapter_reads_them(shipped):
-    config = dataclasses.replace(shipped[2], decimal_operands=True, vocabulary=shipped[2].vocabulary)
-    reads = (*shipped[:2], config)
-    assert decision(reads, "What is 4.50 plus 3.25?").found.text == "7.75"
-    assert decision(reads, "Split $12.50 between 4 kids", "/").found.text == "3.125"
-    assert decision(reads, "What is 4.5 divided by 0.7?", "/").silence == "inexact"
-    assert decision(reads, "Add 5% and 3.5 times x").silence == "not_understood"
-    never = (*shipped[:2], dataclasses.replace(config, decimal_operands=False, vocabulary=config.vocabulary))
-    assert decision(never, "What is 4.5 plus 3.25?").silence == "few_numbers"
-
-
 def test_a_wish_for_places_belongs_to_the_result_and_is_no_operand(shipped):
     for text, due in {
         "What is 10 / 3 to 2 decimal places?": "3.33",

@@ -170,7 +170,7 @@ class _Few(Wording):
     numbers = 3
     lacks = (
         *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
-        *("rounded", "casual", "by_hand"),
+        *("rounded", "casual", "by_hand", "decimals"),
     )
 
     def system(self, rng: random.Random) -> str:
