@@ -51,7 +51,7 @@ SHA256: dict[str, str] = json.loads((DATA / "sha256.json").read_text(encoding="u
 SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
-SUPPORTED = Limits()
+SUPPORTED = Limits(decimal_operands=True)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Of the folder that `PEFT_IGC_DATA` names: questions with annotated solutions, or with expressions, and prompts.
 GSM8K, MAWPS, ASSISTANT = "gsm8k_train.jsonl", "word_problems/mawps.jsonl", "prompts/assistant_prompts.jsonl"

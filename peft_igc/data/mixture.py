@@ -101,5 +101,5 @@ TOKENS_MIXTURE = Mixture(
     expressions=0.12,
     look_alikes=0.04,
     multiples=0.25,
-    decimals=0.1,
+    decimals=0.15,
 )

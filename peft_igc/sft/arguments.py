@@ -29,7 +29,10 @@ _NOT_GIVEN = {"number_tokens", "anchors", "temperature", "trained_with", "target
 _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
-_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_rounding")
+_OF_ROWS = tuple(
+    f"igc_{name}"
+    for name in ("interface", "num_digits", "result_digits", "operations", "rounding", "decimal_operands")
+)
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 

@@ -70,7 +70,9 @@ def _limits(arguments: IGCArguments) -> Limits:
     operations = tuple(one for one in arguments.igc_operations or "+-*/" if not one.isalpha())
     operands = (arguments.igc_max_operands or 8) if with_tokens else 2
     rounding: Any = arguments.igc_rounding or "refuse"
-    return Limits(digits, arguments.igc_result_digits or digits, operands, operations, with_tokens, rounding)
+    has_places = with_tokens and arguments.igc_decimal_operands is not False
+    results = arguments.igc_result_digits or digits
+    return Limits(digits, results, operands, operations, with_tokens, rounding, has_places)
 
 
 def rows_of_writing(
