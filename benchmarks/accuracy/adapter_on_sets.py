@@ -32,20 +32,17 @@ from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.sft.measure import Demonstration
 from peft_igc.sft.sets import ANSWERED, answered, generated_sets, read, texts_of_authors
-from peft_igc.text import Limits
 from peft_igc.text.rounding import places_of
-from peft_igc.text.values import written
+from peft_igc.text.values import Limits, written
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.base_model import TINY
 from peft_igc.tuner.hooks.wrapper import active_config
 
 
-# Of ten authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
-# fifth author, the stories (the fourth one's), `mentioned_calculations` (the sixth one's) and
-# `more_mentioned_calculations` (the seventh one's); rules and phrasings of the generator were written after mistakes
-# in them. Test: the requests of the third, sixth, seventh and eighth author and `new_mentioned_calculations` (the
-# ninth one's), which nobody has read, and the tenth one's requests and other texts with decimals. Those of the authors
-# from the sixth on were hashed after the recorded trainings.
+# Of ten authors, none of whom had seen the generator. Development, after whose mistakes rules and phrasings were
+# written: the requests of the first, second, fourth and fifth, the stories (the fourth one's), the mentions of the sixth
+# and seventh. Test, which nobody has read: the requests of the third, sixth, seventh and eighth, the ninth one's
+# mentions, the tenth one's decimals. Those from the sixth author on were hashed after the recorded trainings.
 SHA256: dict[str, str] = json.loads((DATA / "sha256.json").read_text(encoding="utf-8"))
 # The sizes of the demonstration on a real model, and what its adapter supports.
 SIZES = Demonstration(

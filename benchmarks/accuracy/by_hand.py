@@ -80,8 +80,7 @@ def sets() -> dict[str, list[dict[str, Any]]]:
     }
     for name, files in (("unread_requests", UNREAD), ("read_requests", READ), ("mentions", MENTIONS)):
         found[name] = [item for file in files for item in plain_requests(file)]
-    alone = "misleading_stories", "decimal_plain_requests", "decimal_other_texts"
-    found |= {name: plain_requests(name) for name in alone}
+    found |= {name: plain_requests(name) for name in ("decimal_plain_requests", "decimal_other_texts")}
     more = generated_sets(20, 300, 0, SUPPORTED) | peoples_texts()
     return found | {name: items for name, items in more.items() if items is not None}
 
