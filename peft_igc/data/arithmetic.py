@@ -296,7 +296,8 @@ class ArithmeticRows:
                 continue
             if step.result is None and rng.random() >= _REFUSED:
                 continue
-            if step.operands and (int(step.operands[0]), step.operator, int(step.operands[1])) in self.excluded:
+            pair = tuple(map(Fraction, step.operands or ()))
+            if pair and (pair[0], step.operator, pair[1]) in self.excluded:
                 continue
             prompt = self._typed(self.wording.expression(shown, rng), rng)
             around = self._around(prompt, rng, typed=False)

@@ -29,7 +29,8 @@ class Mixture:
         bigbench: Fraction of the ordinary arithmetic in the form of BIG-bench, which may also be drawn otherwise.
         system: Fraction of all conversational rows that have a system prompt.
         unsupported: Arithmetic that the calculator does not support in words (three operands, percent, powers, and
-            decimals unless `Limits.decimal_operands`), with the operator `"none"`. What rules read of it has its expression (`ArithmeticRows`).
+            decimals unless `Limits.decimal_operands`), with the operator `"none"`. What rules read of it has its
+            expression (`ArithmeticRows`).
         special: Fraction of the ordinary arithmetic with an operand 0 or 1, or with equal operands; these may also be
             drawn otherwise.
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.

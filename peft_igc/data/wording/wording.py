@@ -66,8 +66,9 @@ class Wording:
         """
         if bigbench:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
-        first, second = Decimal(a), Decimal(b)
-        countable = "." not in a + b and second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
+        first, second, is_whole = Decimal(a), Decimal(b), "." not in a + b
+        countable = is_whole and second >= 0 and first >= (second if operator == "-" else 0)
+        countable = countable and (operator, b) != ("/", "0")
         draft = drawn(lambda: drawing.supported(operator, countable, rng), self.held_out)
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
