@@ -34,7 +34,7 @@ EXPLANATIONS: dict[str, str] = {reason.name.lower(): reason.text for reason in R
     "unseen": "a part of the text is not known to the calculator",
     "overflow": "an operand or the result has more digits than are kept",
     "undefined": "a division by zero, or an operand that is no number",
-    "inexact": "a division with a remainder",
+    "inexact": "a division with a remainder, or one that does not end",
     "no_anchor": "the text has no anchor",
     "no_adapter": "no adapter is active",
 }
