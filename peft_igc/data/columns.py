@@ -45,16 +45,16 @@ UNKNOWN = StepLabel(None, None, None, Status.NONE)  # of a step that is not supe
 _NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
-def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Status:
+def label(operator: str, operands: Sequence[str], limits: Limits, whole: bool = True) -> str | Status:
     """The correct entry of `igc_result` for canonical numbers: the result, or the status if there is none.
 
     With an operand of more than `limits.digits` digits the status is OVERFLOW for every operation: the model cannot
-    read that operand, so it knows nothing else about the calculation.
+    read that operand, so it knows nothing else about the calculation. `whole` as of `requests.calculated`.
     """
     if max(_size(one) for one in operands) > limits.digits:
         return Status.OVERFLOW
     try:
-        value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
+        value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False, whole=whole)
         return finished(value, limits)[1]
     except Refused as refused:
         return STATUSES.get(refused.reason, Status.UNDEFINED)
@@ -193,7 +193,7 @@ def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits
             f"`IGCConfig(num_digits={_size(longest)})` or more, or set `igc_result` to "
             '"overflow" to train the refusal.'
         )
-    expected = label(operator, numbers, limits)
+    expected = label(operator, numbers, limits, whole=result in (None, *REFUSALS))
     if isinstance(expected, Status):
         return StepLabel(operator, numbers, None, expected)
     return StepLabel(operator, numbers, expected, Status.OK)

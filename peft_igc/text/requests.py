@@ -46,8 +46,9 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         operation: that a network reads in it, a symbol or the name of one of `operations.FUNCTIONS`.
         spans: characters of the operands, or more of the text around them, in the order of the operation.
         negated: whether each operand has a minus sign; asked only where a word may be one.
-        limits: of numbers and values. Results of two integers are integers, unless the text says how they are rounded.
-            Only functions have operands with a per cent sign.
+        limits: of numbers and values. Two integers have an integer as their result, unless the text states the
+            division between them or before them, or says how it is rounded: a story may count whole things, and be
+            read in the wrong order. Only functions have operands with a per cent sign.
     """
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
@@ -70,7 +71,8 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         if function is not None:
             _check_function(pieces, operands, function, said)
         items = _items(operands, operation)
-        found = _value(operands, operation, limits, items)
+        in_order = stated and operands[0].at <= operands[-1].at
+        found = _value(operands, operation, limits, items, whole=not in_order)
     except Refused as refused:
         found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())
     return Answer(found, stated)
@@ -144,9 +146,11 @@ def _items(operands: list[Number], operation: str) -> tuple[Item, ...]:
     return made[1], Item(operation, made[1].span), made[3]
 
 
-def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guarded: bool = True) -> Fraction:
-    """The exact value of an operation on numbers of a request. Of two integers it is an integer, unless it is rounded.
-    `guarded` as of `Function.value`.
+def calculated(
+    operation: str, values: Sequence[Fraction], limits: Limits, *, guarded: bool = True, whole: bool = False
+) -> Fraction:
+    """The exact value of an operation on numbers of a request. `guarded` as of `Function.value`; `whole` refuses a
+    quotient of two integers that leaves a remainder.
 
     Raises:
         Refused: There is none.
@@ -154,16 +158,16 @@ def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guard
     if operation in FUNCTIONS:
         return FUNCTIONS[operation].value(values, guarded)
     value = OPERATORS[operation].apply(values[0], values[1], limits)
-    if value.denominator > 1 and not limits.rounding.always and all(one.denominator == 1 for one in values):
+    if whole and not limits.rounding.always and value.denominator > 1 and {one.denominator for one in values} == {1}:
         raise Refused(Reason.INEXACT)
     return value
 
 
-def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
+def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...], whole: bool) -> Value:
     values = tuple(one.value or Fraction(0) for one in operands)
     if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
         raise Refused(Reason.TOO_LONG, long[0])
-    exact = calculated(operation, values, limits)
+    exact = calculated(operation, values, limits, whole=whole)
     value, text = finished(exact, limits)
     span = min(item.span[0] for item in items), max(item.span[1] for item in items)
     step = Reduction(operation, values, exact, span)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from trl import SFTConfig
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns, label
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns
 from ..data.exact_values import EXPRESSION, StepLabel, label_expression
 from ..mappings.decisions import said_at
 from ..mappings.places import number_runs
@@ -160,12 +160,7 @@ def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[S
         return step, None
     if step.operands is None or said.reason in _OF_VALUES:
         return UNKNOWN, f"{step.expression!r}: {said.reason.text}"
-    # Two integers that the network reads: its calculator has no decimals.
-    assert step.operator is not None
-    result = label(step.operator, step.operands, limits)
-    if isinstance(result, Status):
-        return dataclasses.replace(step, result=None, status=result), None
-    return dataclasses.replace(step, result=result, status=Status.OK), None
+    return step, None
 
 
 def _missing(step: StepLabel, place: _Place, config: IGCConfig) -> str | None:
