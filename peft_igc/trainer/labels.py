@@ -244,7 +244,7 @@ class RowCheck:
             return
         wanted = {operand.lstrip("-") for operand in step.operands}
         texts = (self.tokenizer.decode(part) for part in (ids[: anchor + 1], later))
-        before, after = ({one.digits for one in integers(text)} for text in texts)
+        before, after = ({one.digits for one in integers(text, decimals=True)} for text in texts)
         if wanted <= after and not wanted & before:
             raise ValueError(
                 f"{where}: the operands {' and '.join(step.operands)} follow their anchor (token {anchor}), so they "
