@@ -16,9 +16,9 @@ from bisect import bisect_right
 from fractions import Fraction
 from typing import NamedTuple
 
-from .expressions import WORDS
-from .pieces import Pieces, kind_of, literal, past, split, words
-from .reading import MOST_READ, read
+from .clauses import BINARY, PLAIN_WORDS
+from .pieces import Pieces, literal, past, split, words
+from .reading import MOST_READ, read_at_equals
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
 from .values import Limits, Refusal, Value, written
@@ -34,25 +34,9 @@ _GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
 _REMAINDER = frozenset({"remainder", "remainders", "rem"})
-_PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
-_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
-_CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
-_APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
-_BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
-_PLAIN_PARTS = _BLANK | {"letter"}
-_PART = re.compile(r"[^\W\d_]+")
-# `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
-_WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
-_POINT = re.compile(r"(?<=[^\W\d_])\.")
-_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷–]|\Z)")
-_SIGN = re.compile(r"[-+*/×÷–—]")
-# `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
-_DOUBT = re.compile(r"[0-9][-–—][0-9]|[-+*/xX×÷–—(][\s$€£]*[-+*/×÷–—]")
-_DASHES = str.maketrans("–—", "--")
-_BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -105,9 +89,8 @@ def check(text: str) -> list[Claim]:
         number = _number(pieces, at + 1)
         if number is None:
             continue
-        found, shift = _read(text, ends[at - 1])
-        if not isinstance(found, Value) and kind != "equal":
-            found, shift = _read_words(text, pieces, at) or (found, shift)
+        shift = max(ends[at - 1] - MOST_READ - 1, 0)
+        found = read_at_equals(f"{text[shift : ends[at - 1]]}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]
@@ -128,113 +111,6 @@ def check(text: str) -> list[Claim]:
                 claim = compared
         claims.append(claim)
     return claims
-
-
-def _read(text: str, end: int) -> tuple[Value | Refusal, int]:
-    """What the expression before a place is worth, and by how much its characters are shifted.
-
-    A sentence may well have numbers before a calculation, `45, because 90 / 2 = 45`: the expression counts if nothing
-    but a plain word or a mark is next to it.
-    """
-    shift = max(end - MOST_READ - 1, 0)
-    found = read(f"{text[shift:end]}=", _LIMITS)
-    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
-        return found, shift
-    before = split(text[shift : shift + found.span[0]]).kinds
-    while before[-1] in ("space", "currency"):
-        del before[-1]
-    mixed = before[-1] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
-    if before[-1] not in _PLAIN_BEFORE or mixed:
-        return found, shift
-    start = shift + found.span[0]
-    return read(f"{text[start:end]}=", _LIMITS), start
-
-
-def _read_words(text: str, pieces: Pieces, at: int) -> tuple[Value, int] | None:
-    """The value of a clause before an equals sign that has words between its numbers; None if it may mean another.
-
-    `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
-    there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
-    them, as they do for `read`: `The third tank has 30 here + 4 there`.
-    """
-    kinds, _, ends = pieces
-    begin = at
-    while kinds[begin - 1] not in _CLAUSE_ENDS or _abbreviates(kinds, begin - 1):
-        begin -= 1
-    start = ends[begin - 1]
-    clause = _POINT.sub(" ", text[start : ends[at - 1]])
-    bare = _WORD.sub(_spaces, clause)
-    first = _first(bare)
-    left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
-    kept, plain = clause, 0
-    units: set[tuple[str, str]] = set()
-    before = ""
-    for match in _WORD.finditer(clause):
-        kind = _class(match[0])
-        if _is_blank(match, kind, in_front=match.end() <= first):
-            kept = kept[: match.start()] + _spaces(match) + kept[match.end() :]
-            if left <= match.start() < first:
-                plain = 0 if kind == "of" else plain + (kind in _WORDS)
-        elif match.end() <= first:
-            left, plain = match.end(), 0
-        elif match[0] not in "xX":
-            return None
-        measure = words().units.get(_PART.findall(match[0])[0].casefold())
-        if measure and match.start() >= first and before not in _APART and match[0][0] != "/":
-            units.add(measure)
-        before = kind
-    if (left and plain < 2) or _DOUBT.search(bare) or _SIGN.search(bare, left, first):
-        return None
-    found = read(f"{' ' * left}{kept[left:].translate(_DASHES)}=", _LIMITS)
-    if not isinstance(found, Value):
-        return None
-    differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
-    return None if differ and any(item.kind in ("+", "-") for item in found.items) else (found, start)
-
-
-def _spaces(match: re.Match[str]) -> str:
-    """As many spaces as a word has characters, except of the `x` of a product."""
-    return match[0] if match[0] in "xX" else " " * len(match[0])
-
-
-def _class(word: str) -> str:
-    """The class of a word; of one with several parts `letters`, or `other` if a part may say something of a value."""
-    kinds = [kind_of(part) for part in _PART.findall(word)]
-    if kinds[-1] == "modifier" and _PLAIN_PARTS.issuperset(kinds[:-1]):  # `tiles/square`
-        return "modifier"
-    return kinds[0] if len(kinds) == 1 else "letters" if _PLAIN_PARTS.issuperset(kinds) else "other"
-
-
-def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
-    """Whether a word says nothing of the values around it."""
-    word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
-    if len(word) == 1:
-        return word == "a" and not touched
-    if in_front or kind not in ("operator", "link", "modifier"):
-        return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
-    # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
-    after = _WORD.match(match.string, match.end() + 1)
-    is_measure = after is not None and _class(after[0]) in ("per", "unit")
-    return is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
-
-
-def _first(bare: str) -> int:
-    """The first number of those at the end of a clause that have an operator between any two."""
-    kinds, _, ends = split(bare)
-    first, joined = len(bare), True
-    for place in range(len(kinds) - 1, 0, -1):
-        if kinds[place] == "number":
-            if not joined:
-                break
-            first, joined = ends[place - 1], False
-        joined = joined or kinds[place] in _BINARY
-    return first
-
-
-def _abbreviates(kinds: list[str], at: int) -> bool:
-    """Whether a point belongs to the word before it: `8 ft. * 20 sq. ft. =`."""
-    after = at + 1 + (kinds[at + 1] == "space")
-    return kinds[at] == "." and kinds[at - 1] in _WORDS and kinds[after] in _BINARY | {"=", "unit"}
 
 
 def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
@@ -298,11 +174,11 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
     if kind == "/":  # `$15/hr`
         changes = spaced or kinds[after] not in ("letters", "unit")
     elif kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
-        changes = kinds[after] not in _WORDS
+        changes = kinds[after] not in PLAIN_WORDS
     elif kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
         changes = kinds[after : after + 2] == ["number", "/"]
     elif counts or kind in ("unit", "letters"):
-        joined = kinds[after] in _BINARY  # `240 students - 16`
+        joined = kinds[after] in BINARY  # `240 students - 16`
         after += joined + (joined and kinds[after + 1] == "space")
         goes_on = kinds[after : after + 1] == ["number"]
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`

@@ -57,6 +57,7 @@ class Words:
     operations: Mapping[str, str]
     labels: frozenset[str]  # words before a number that only names something: `Task 7`
     joints: frozenset[str]  # words that may join the numbers of a list: `5, 6 and 7`
+    reasons: frozenset[str]  # words before a calculation that is the reason of what is before them: `because 90 / 2 =`
 
 
 @functools.cache
@@ -67,7 +68,7 @@ def words() -> Words:
     """
     kinds: dict[str, str] = {}
     units: dict[str, tuple[str, str]] = {}
-    lists: dict[str, set[str]] = {"labels": set(), "joints": set()}
+    lists: dict[str, set[str]] = {"labels": set(), "joints": set(), "reasons": set()}
     named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
     for path in sorted(FOLDER.glob("??.toml"), key=lambda path: (path.stem != "en", path)):
         read = tomllib.loads(path.read_text(encoding="utf-8"))

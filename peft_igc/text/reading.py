@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 
+from .clauses import moved, without_others, without_words
 from .expressions import NUMBERS, STRANGE, Expression, NeedsMore
 from .grammar import evaluate
 from .pieces import HEADER, split
@@ -25,7 +27,11 @@ from .values import Limits, Reduction, Refusal, Value, finished
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
 _CLOSED = re.compile(rf"[=＝]{HEADER}+\s*\Z")
+_AT_EQUALS = re.compile(r"[=＝][ $€£]*\Z")
+_SPACED_DASH = re.compile(r"(?<=[0-9)] )–(?= [$€£(]?[0-9])")  # no range, where a result is due
 _DEFAULT = Limits()
+# Refusals for what is around an expression.
+_EXCUSED = {Reason.NOT_UNDERSTOOD, Reason.OTHER_NUMBER, Reason.NO_EXPRESSION, Reason.MALFORMED}
 
 
 def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
@@ -38,11 +44,38 @@ def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
     """
     closed = _CLOSED.search(text, max(len(text) - _WINDOWS[0], 0))
     if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
-        strict = read(text[: closed.start() + 1], limits)
+        strict = read_at_equals(text[: closed.start() + 1], limits)
         kinds = [item.kind for item in strict.items]
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
             return strict
+        found = _read_wish(text, limits)
+        return strict if isinstance(strict, Value) and isinstance(found, Refusal) else found
+    at_equals = _AT_EQUALS.search(text, max(len(text) - _WINDOWS[0], 0))
+    return (read_at_equals if at_equals else _read_wish)(text, limits)
+
+
+def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: bool = True) -> Value | Refusal:
+    """`read` of a text that ends with `=`, where what is around the expression may say nothing of its value.
+
+    `strict` as of `clauses.without_others`; with `in_words` there may be words between the numbers.
+    """
+    shift = max(len(text) - MOST_READ, 0)
+    if "–" in text[shift:]:
+        text = text[:shift] + _SPACED_DASH.sub("-", text[shift:])
+    found = _read_wish(text, limits)
+    if isinstance(found, Value) or found.reason not in _EXCUSED:
+        return found
+    line, read_symbols = text[shift:].rstrip(" $€£"), functools.partial(_read_wish, limits=limits)
+    refusal = read_symbols(line) if shift else found
+    alone = refusal if isinstance(refusal, Value) else without_others(line, refusal, read_symbols, strict)
+    worded = without_words(line, read_symbols, strict) if in_words and not isinstance(alone, Value) else None
+    value = worded or alone
+    return found if value is None or (strict and isinstance(value, Refusal)) else moved(value, shift)
+
+
+def _read_wish(text: str, limits: Limits) -> Value | Refusal:
+    """Reads symbols as they are, rounded as the text asks."""
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding))
