@@ -17,7 +17,7 @@ from .values import Refusal, Value
 
 
 Read = Callable[[str], Value | Refusal]
-Found = TypeVar("Found", Value, Refusal)
+Found = TypeVar("Found", bound=Value | Refusal)
 
 PLAIN_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
@@ -117,11 +117,9 @@ def without_words(text: str, read: Read, strict: bool) -> Value | None:
     if not isinstance(found, Value):
         return None
     differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
-    return (
-        None
-        if differ and any(item.kind in ("+", "-") for item in found.items)
-        else moved(found._replace(alone=False), start)
-    )
+    if differ and any(item.kind in ("+", "-") for item in found.items):
+        return None
+    return moved(found._replace(alone=False), start)
 
 
 def moved(found: Found, by: int) -> Found:
@@ -134,7 +132,7 @@ def moved(found: Found, by: int) -> Found:
     changed["reductions"] = tuple(step._replace(span=there(step.span)) for step in found.reductions)
     spans = ["span"] if isinstance(found, Value) else ["span", "culprit"]
     changed |= {name: there(span) for name in spans if (span := getattr(found, name)) is not None}
-    return found._replace(**changed)
+    return found._replace(**changed)  # type: ignore[return-value]
 
 
 def _follows(before: str, kind: str) -> bool:
