@@ -42,8 +42,7 @@ def without_others(text: str, found: Refusal, read: Read, strict: bool) -> Value
     if these may matter.
 
     A sentence may well have numbers before a calculation, `45, because 90 / 2 =`: the expression counts if nothing but
-    a plain word or a mark is next to it. Where it is `strict`, no word of its clause may operate on another number
-    (`multiply 5 by the sum 3 + 4 =`), and no sign follows a word (`the number of bikes + 12 - 18 =`).
+    a plain word or a mark is next to it; where it is `strict`, only `is` or a word that begins a reason.
     """
     if found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return None
@@ -68,7 +67,8 @@ def _last_word(text: str) -> str:
 
 def without_words(text: str, read: Read, strict: bool) -> Value | None:
     """The value of a clause that has words between its numbers, and ends at the equals sign of a text; None if it may
-    mean another. Where it is `strict`, no single word is before it, such as a label: `Task 7 - 12 + 30 =`.
+    mean another. Where it is `strict`, no other number is in the clause (`5 cats and 3 dogs + 4 =`), and no single word
+    in front, such as a label: `Task 7 - 12 + 30 =`.
 
     `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
     there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
@@ -109,7 +109,7 @@ def without_words(text: str, read: Read, strict: bool) -> Value | None:
         before = kind
     if (left or (strict and plain)) and plain < 2:
         return None
-    if strict and not inner:
+    if strict and (left or not inner):
         return None
     if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
         return None
