@@ -34,6 +34,7 @@ _NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷–]|\Z)")
 _SIGN = re.compile(r"[-+*/×÷–—]")
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9][-–—][0-9]|[-+*/xX×÷–—(][\s$€£]*[-+*/×÷–—]")
+_NUMBER = re.compile(r"[0-9][0-9.,]*")
 _DASHES = str.maketrans("–—", "--")
 
 
@@ -67,8 +68,8 @@ def _last_word(text: str) -> str:
 
 def without_words(text: str, read: Read, strict: bool) -> Value | None:
     """The value of a clause that has words between its numbers, and ends at the equals sign of a text; None if it may
-    mean another. Where it is `strict`, no other number is in the clause (`5 cats and 3 dogs + 4 =`), and no single word
-    in front, such as a label: `Task 7 - 12 + 30 =`.
+    mean another. Where it is `strict`, no other number is in the clause (`5 cats and 3 dogs + 4 =`), no single word in
+    front, such as a label (`Task 7 - 12 + 30 =`), and the words after a number name something.
 
     `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
     there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
@@ -86,12 +87,15 @@ def without_words(text: str, read: Read, strict: bool) -> Value | None:
     bare = _WORD.sub(_spaces, clause)
     first = _first(bare)
     left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
-    kept, plain, inner = clause, 0, 0
+    kept, plain = clause, 0
+    said: dict[int, bool] = {}  # whether a noun is among the words after each number
     units: set[tuple[str, str]] = set()
     before = ""
     for match in _WORD.finditer(clause):
         kind = _class(match[0])
-        inner += match.start() > first
+        if match.start() >= first:
+            place = len(_NUMBER.findall(clause, 0, match.start()))
+            said[place] = said.get(place, False) or kind in ("letters", "unit")
         names = match[0].casefold() in words().functions  # `round 17 / 4 + 2`
         if strict and (names or (match.start() >= first and not _follows(clause[: match.start()], kind))):
             return None
@@ -109,7 +113,7 @@ def without_words(text: str, read: Read, strict: bool) -> Value | None:
         before = kind
     if (left or (strict and plain)) and plain < 2:
         return None
-    if strict and (left or not inner):
+    if strict and (left or not said or not all(said.values())):  # `530 or -3`
         return None
     if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
         return None
