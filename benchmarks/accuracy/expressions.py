@@ -7,7 +7,7 @@ No network takes part: the texts are read by `peft_igc.text` alone, as a calcula
 * `quotients`: of up to seven digits, to places or significant digits that the text asks for, by `decimal`. In words it
   is given which two numbers are divided, as a network would read it;
 * `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on, after the
-  2,000 rows that the rules were written after. `wrong` is a value that is not the annotation's;
+  2,000 rows that the rules were written after; `even` ones were looked at, too. `wrong` is another value than theirs;
 * `tatqa`, with `--derivations`: what financial analysts wrote, each followed by ` =`, rounded to four places.
 
 Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a
@@ -100,9 +100,9 @@ def measure(texts: Iterable[tuple[Sample, frozenset[Fraction] | None]], limits: 
     return told | {"refused by reason": dict((+reasons).most_common()), "mistakes": mistakes}
 
 
-def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
-    """The text before each annotated `=` of the held-out rows."""
-    lines = path.read_text(encoding="utf-8").splitlines()[DEVELOPMENT:]
+def gsm8k(path: Path, first: int) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
+    """The text before each annotated `=` of every second held-out row."""
+    lines = path.read_text(encoding="utf-8").splitlines()[DEVELOPMENT + first :: 2]
     for row, line in enumerate(lines):
         for site in sites_of(row, json.loads(line)["answer"]):
             if site.text is not None:
@@ -170,7 +170,7 @@ def main() -> None:
     sets["quotients"] = quotients(3 * n // 2, seed)
     texts: dict[str, Any] = {name: ((one, None) for one in found) for name, found in sets.items()}
     if arguments.data is not None:
-        texts["gsm8k"] = gsm8k(arguments.data)
+        texts |= {"gsm8k, even": gsm8k(arguments.data, 0), "gsm8k, odd": gsm8k(arguments.data, 1)}
     if arguments.derivations is not None:
         texts["tatqa"] = derivations(arguments.derivations)
     results: dict[str, Any] = {**facts(), "seed": seed, "sets": {}}

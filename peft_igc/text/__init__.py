@@ -2,8 +2,7 @@
 
 * `vocabulary`: token ids as characters. `token_table`: how the tokens spell numbers.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words. `literals`: its numbers.
-* `expressions`, `surroundings`: the expression that a text ends with, and what may be around it. `clauses`: what is
-  read over before an equals sign.
+* `expressions`, `surroundings`: the expression that a text ends with, and what may be around it.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `claims`: the calculations that a finished text states. `spelling`: what continues a result, token by token.

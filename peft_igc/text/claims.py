@@ -16,9 +16,8 @@ from bisect import bisect_right
 from fractions import Fraction
 from typing import NamedTuple
 
-from .clauses import BINARY, PLAIN_WORDS
 from .pieces import Pieces, literal, past, split, words
-from .reading import MOST_READ, read_at_equals
+from .reading import BINARY, MOST_READ, PLAIN_WORDS, read_at_equals
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
 from .values import Limits, Refusal, Value, written

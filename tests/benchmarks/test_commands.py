@@ -58,9 +58,9 @@ def test_expressions_finds_no_wrong_value_in_generated_texts(run, tmp_path):
     row = json.dumps({"answer": "She has 48/2 = <<48/2=24>>24 clips.\n#### 24"})
     data.write_text(f"{row}\n" * (expressions.DEVELOPMENT + 1))
     sets = run(expressions, "--generated", 4000, "--n", 200, "--data", data)["sets"]
-    for name in ("generated", "spellings", "like math 401", "look-alikes, at each =", "quotients", "gsm8k"):
+    for name in ("generated", "spellings", "like math 401", "look-alikes, at each =", "quotients", "gsm8k, even"):
         assert sets[name]["mistakes"] == [], name
-    assert sets["gsm8k"]["n"] == sets["gsm8k"]["right"] == 1
+    assert sets["gsm8k, even"]["n"] == sets["gsm8k, even"]["right"] == 1
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ def test_a_calculator_that_is_not_silent_is_named():
     items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]
     layer, name = active_layer(model)
     layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)
+    model.peft_config[name].confidence = 0.0
     found = audit(model, tokenizer, items)
     assert found.report["causes"] == {"silent": 2} == {"silent": found.report["wrong"]}
 
