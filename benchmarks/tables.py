@@ -26,8 +26,6 @@ OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "divi
 TITLES = {
     "tiny": "right / wrong / silent",
     "smollm2": "layer 1",
-    "smollm2_layer_12": "layer 12",
-    "smollm2_by_hand": "layer 12, 18 authors",
     "smollm2_layer_18": "layer 18, 60 authors",
     "gemma": "Gemma 270M",
     "smollm2_hidden": "hidden interface",
@@ -152,10 +150,9 @@ def by_hand() -> str:
     for name, run in runs.items():
         curves = [run["sets"].get(one, {"curve": ()})["curve"] for one in BY_HAND.values()]
         cells = [next((f"{right}/{wrong}" for at, right, wrong in curve if at == BY_HAND_AT), "") for curve in curves]
-        fitted = run["sets"]["unread_authors"]
-        rows.append([name.replace("_", " "), *cells, f"{fitted['right']}/{fitted['wrong']}"])
+        rows.append([name.replace("_", " "), *cells])
     heads = [f"{name}, {sizes[one]:,}" for name, one in BY_HAND.items()]
-    return lines(["run", *heads, "authors held out, fitted"], rows)
+    return lines(["run", *heads], rows)
 
 
 def functions() -> str:

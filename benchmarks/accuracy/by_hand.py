@@ -40,7 +40,6 @@ SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
 ONE_STEP = {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
 READING_ALONE = {"igc_writing": ONE_STEP, "igc_demonstration": None, "use_cpu": DEVICE == "cpu"}
 SHORT = {"igc_generated_rows": 30000, "max_steps": 1000, "igc_layer": 12}  # of the comparison, each with one seed
-SMALL = {"igc_generated_rows": 12000, "max_steps": 600, "igc_layer": 12}
 TEMPLATES = {"by_hand": 0.0, "none": 0.21, "unsupported": 0.19, "contexts": 0.65}
 # By name: the recipe, the settings that differ, and how many authors are trained (None: all).
 RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
@@ -51,8 +50,6 @@ RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "layer_24": (SMOLLM2, SHORT | {"igc_layer": 24}, None),
     "templates": (SMOLLM2, SHORT | {"igc_generated_mixture": TEMPLATES}, None),
     "authors_5": (SMOLLM2, SHORT, 5),
-    "message": (SMOLLM2, SMALL, None),
-    "since_last_anchor": (SMOLLM2, SMALL | {"igc_reading_context": "since_last_anchor"}, None),
     "tiny": (TINY, {}, None),
 }
 

@@ -223,7 +223,7 @@ def _without_others(text: str, found: Refusal, read: Read, strict: bool) -> Valu
     if before[-1] not in _PLAIN_BEFORE or mixed:
         return None
     separated = before[-1] == "equal" or _last_word(text[:start]) in words().reasons  # `16 is 32 / 2`
-    if strict and not (found.reason is Reason.OTHER_NUMBER and separated):
+    if strict and not separated:
         return None
     alone = read(text[start:])
     return _moved(alone._replace(alone=False), start) if isinstance(alone, Value) else _moved(alone, start)
