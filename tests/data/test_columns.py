@@ -20,9 +20,10 @@ LIMITS = Limits(5, 5, decimals=False)
 OPERATIONS = ("+", "-", "*", "/")
 
 
-def check(operator, operands, result, where="row", rounding="refuse"):
+def check(operator, operands, result, where="row", rounding="refuse", decimals=False):
     row = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-    return check_columns(row, dataclasses.replace(LIMITS, rounding=Rounding.of(rounding)), where)
+    changes = {"rounding": Rounding.of(rounding), "decimals": decimals, "decimal_operands": decimals}
+    return check_columns(row, dataclasses.replace(LIMITS, **changes), where)
 
 
 def encoded(rows, num_digits=5, result_digits=5, operations=OPERATIONS):
@@ -35,9 +36,8 @@ LINES = read_rows(Path(__file__).with_name("columns.jsonl"))
 def test_a_correct_row_gives_one_step():
     for line in (line for line in LINES if "step" in line):
         operands, result, status = line["step"]
-        operands = operands and tuple(operands)
-        (step,) = check(*line["columns"])
-        assert step == StepLabel(line["columns"][0], operands, result, Status[status.upper()])
+        (step,) = check(*line["columns"], decimals=line.get("decimals", False))
+        assert step == StepLabel(line["columns"][0], operands and tuple(operands), result, Status[status.upper()])
     assert check_columns({"prompt": "hello"}, LIMITS) == [StepLabel(None, None, None, Status.NONE)]
 
 
@@ -56,7 +56,7 @@ def test_several_anchors_give_one_step_each_in_order_and_errors_name_the_anchor(
 
 def test_a_wrong_value_is_refused_with_its_row_and_the_reason():
     wrong = [line for line in LINES if "message" in line]
-    assert len(wrong) + 13 == len(LINES)
+    assert len(wrong) + 18 == len(LINES)
     for line in wrong:
         error = {"TypeError": TypeError, "ValueError": ValueError}[line["error"]]
         with pytest.raises(error, match=f"row 9: .*{line['message']}|row 9: {line['message']}"):
