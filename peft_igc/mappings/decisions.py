@@ -283,7 +283,7 @@ def _by_rule(said: Said) -> Decision:
 def _silent(said: Said, why: str) -> Decision:
     """A step without a value; a refusal of the symbols that its text has says more than that nothing is asked."""
     found = said.found
-    if isinstance(found, Refusal) and not found.ruled and found.reason is not Reason.NO_EXPRESSION:
+    if isinstance(found, Refusal) and not found.ruled and len(found.items) > 1:
         return Decision(said, None, found.id, culprit=said.culprit)
     return Decision(said, None, why)
 

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from fractions import Fraction
 from typing import NamedTuple
 
-from .pieces import Pieces, literal, past, split, words
+from .pieces import Pieces, kind_of, literal, past, split, words
 from .reading import BINARY, MOST_READ, PLAIN_WORDS, read_at_equals
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
@@ -93,6 +93,7 @@ def check(text: str) -> list[Claim]:
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]
+        first -= kind_of(text[first - 1 : first]) == "currency"
         # `the price of 3 + 4 apples is 20` says nothing of 3 + 4.
         if kind == "equal" and text[last : ends[at - 1]].strip():
             continue

@@ -100,11 +100,17 @@ class Pieces(NamedTuple):
     ends: list[int]  # the character after each
 
 
+_APOSTROPHES = ("'", "\u2019")
+
+
 def split(text: str, start: int = 0) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
     kinds = [kind_of(one) for one in said]
+    for at in [at for at, one in enumerate(said) if one in _APOSTROPHES and kinds[at + 1 : at + 2] == ["letter"]]:
+        if said[at - 1][-1:].isalpha():  # `what's` has no variable
+            kinds[at + 1] = "letters"
     ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
     kinds[0] = "edge"
     if start:

@@ -27,7 +27,7 @@ from .values import Limits, Reduction, Refusal, Value, finished
 
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
-_CLOSED = re.compile(rf"[=＝]{HEADER}+\s*\Z")
+_CLOSED = re.compile(rf"[=＝][ $€£]*{HEADER}+\s*\Z")
 _AT_EQUALS = re.compile(r"[=＝][ $€£]*\Z")
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )–(?= [$€£(]?[0-9])")  # no range, where a result is due
 _DEFAULT = Limits()
@@ -71,8 +71,7 @@ def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
             return strict
-        found = _read_wish(text, limits)
-        return strict if isinstance(strict, Value) and isinstance(found, Refusal) else found
+        return strict if isinstance(strict, Value) else _read_wish(text, limits)
     at_equals = _AT_EQUALS.search(text, max(len(text) - _WINDOWS[0], 0))
     return (read_at_equals if at_equals else _read_wish)(text, limits)
 
