@@ -18,7 +18,6 @@ import json
 import os
 import random
 import re
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import yaml
 
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.common.measuring import DATA, command, facts, write
+from benchmarks.common.written_calculations import value_of
 from peft_igc.data.files import read_rows
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
@@ -105,9 +105,12 @@ def peoples_texts() -> dict[str, Items]:
     folder = Path(name).expanduser()
     problems, questions, prompts = (read_rows(folder / name) for name in (MAWPS, GSM8K, ASSISTANT))
     steps = {item["question"]: len(re.findall(r" [-+*/] ", item["expression"])) for item in problems}
-    one = [(item["question"], Fraction(item["answer"])) for item in problems if steps[item["question"]] < 2]
+    # Some answers were calculated in floating point: `0.16666666666666666` of `0.6666666666666666 - 0.5`.
+    one = [(item["question"], value_of(item["expression"])) for item in problems if steps[item["question"]] < 2]
     sets: dict[str, list[tuple[str, str | None]]] = {
-        "word_problems": [(text, None if places_of(value) is None else written(value)) for text, value in one]
+        "word_problems": [
+            (text, None if value is None or places_of(value) is None else written(value)) for text, value in one
+        ]
     }
     several = [one for one in questions[FIRST::2] if len(re.findall("<<.*?>>", one["answer"])) > 1]
     silent = {
