@@ -282,8 +282,8 @@ def _by_rule(said: Said) -> Decision:
 
 def _silent(said: Said, why: str) -> Decision:
     """A step without a value; a refusal of the symbols that its text has says more than that nothing is asked."""
-    found = said.found
-    if isinstance(found, Refusal) and not found.ruled and len(found.items) > 1:
+    found, of_words = said.found, said.reason is Reason.NO_EXPRESSION or len(said.found.items) < 2
+    if isinstance(found, Refusal) and not found.ruled and not of_words:
         return Decision(said, None, found.id, culprit=said.culprit)
     return Decision(said, None, why)
 
