@@ -219,7 +219,8 @@ def check(arguments: argparse.Namespace) -> int:
                 said = claim.reason.text if claim.value is None else f"the value is {claim.value}"
                 print(f"{place}: {claim.verdict.value}: {found.text[slice(*claim.span)]} ({said})")
     total = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in Verdict)
-    print(f"{sum(counts.values())} calculations: {total}", file=sys.stderr)
+    hidden = counts[Verdict.NOT_UNDERSTOOD] and not (arguments.all or arguments.json)
+    print(f"{sum(counts.values())} calculations: {total}{' (shown with --all)' if hidden else ''}", file=sys.stderr)
     return 1 if counts[Verdict.UNTRUE] else 0
 
 

@@ -26,8 +26,8 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     for prompt in prompts:
         if not isinstance(prompt, str):
             raise TypeError(
-                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Call `trace` once per prompt, "
-                "or `generate_answers` with a list of strings."
+                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Pass the message of a user; "
+                "a conversation goes through the chat template to `model.generate`."
             )
     if not prompts:
         return []

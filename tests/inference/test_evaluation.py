@@ -188,7 +188,7 @@ def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
         generate_answers(llama, tokenizer, "abc")
     for prompts in (["1+1=", "2+2="], {"prompt": "1+1="}):
         with pytest.raises(
-            TypeError, match=r"A prompt is a string, got the (list|dict) .* Call `trace` once per prompt"
+            TypeError, match=r"A prompt is a string, got the (list|dict) .* Pass the message of a user"
         ):
             trace(llama, tokenizer, prompts)
     assert generate_answers(llama, tokenizer, []) == []

@@ -64,7 +64,7 @@ def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys)
     assert cli.main(["check", str(good), str(bad)]) == 1
     shown = capsys.readouterr()
     assert shown.out == f"{bad}:1:1: untrue: 3 * 4 = 13 (the value is 12)\n"
-    assert shown.err == "3 calculations: 1 true, 1 untrue, 1 not understood\n"
+    assert shown.err == "3 calculations: 1 true, 1 untrue, 1 not understood (shown with --all)\n"
     assert cli.main(["check", "--json", str(bad)]) == 1
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["verdict"], first["value"], first["line"], first["column"]) == ("untrue", "12", 1, 1)
