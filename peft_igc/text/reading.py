@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .expressions import NUMBERS, STRANGE, WORDS, Expression, NeedsMore
+from .expressions import ALL_WORDS, NUMBERS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
 from .pieces import HEADER, kind_of, past, split, words
 from .refusals import Reason, Refused, Span
@@ -88,6 +88,7 @@ def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: boo
     if isinstance(found, Value) or found.reason not in _EXCUSED:
         return found
     line, read_symbols = text[shift:].rstrip(" $€£"), functools.partial(_read_wish, limits=limits)
+    in_words = in_words and not (strict and text.rstrip()[-1:] in "$€£")  # whose words may be cents
     refusal = read_symbols(line) if shift else found
     alone = refusal if isinstance(refusal, Value) else _without_others(line, refusal, read_symbols, strict)
     worded = _without_words(line, read_symbols, strict) if in_words and not isinstance(alone, Value) else None
@@ -222,10 +223,17 @@ def _without_others(text: str, found: Refusal, read: Read, strict: bool) -> Valu
     if before[-1] not in _PLAIN_BEFORE or mixed:
         return None
     separated = before[-1] == "equal" or _last_word(text[:start]) in words().reasons  # `16 is 32 / 2`
-    if strict and not separated:
+    if strict and not (separated and _is_apart(before, text[:start])):
         return None
     alone = read(text[start:])
     return _moved(alone._replace(alone=False), start) if isinstance(alone, Value) else _moved(alone, start)
+
+
+def _is_apart(before: list[str], text: str) -> bool:
+    """Whether no sign reaches over the words before an expression (`20 + what is 3 * 4`), and no remainder is asked."""
+    sign = next((kind for kind in reversed(before) if kind not in ALL_WORDS), "edge")
+    sentence = re.split(r"[.?!\n]\s", text)[-1].casefold()
+    return sign not in BINARY | {"^", "("} and not re.search(r"\b(?:remainders?|rem|mod|modulo|base)\b", sentence)
 
 
 def _last_word(text: str) -> str:
@@ -247,26 +255,18 @@ def _without_words(text: str, read: Read, strict: bool) -> Value | None:
     begin = at = len(kinds) - 2  # the equals sign, before the end of the line
     while kinds[begin - 1] not in _CLAUSE_ENDS or _abbreviates(kinds, begin - 1):
         begin -= 1
-    after_mark = kinds[begin - 1] in (",", ".", ":", ";")
-    if strict and after_mark and kinds[past(kinds, begin - 2, -1, "space")] not in PLAIN_WORDS:
-        return None  # `14, 400 / 80`, `10:30 + 5`
+    if strict and not _begins(kinds, begin - 1):
+        return None
     start = ends[begin - 1]
     clause = _POINT.sub(" ", text[start : ends[at - 1]])
     bare = _WORD.sub(_spaces, clause)
     first = _first(bare)
     left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
     kept, plain = clause, 0
-    said: dict[int, bool] = {}  # whether a noun is among the words after each number
     units: set[tuple[str, str]] = set()
     before = ""
     for match in _WORD.finditer(clause):
         kind = _class(match[0])
-        if match.start() >= first:
-            place = len(_NUMBER.findall(clause, 0, match.start()))
-            said[place] = said.get(place, False) or kind in ("letters", "unit")
-        names = match[0].casefold() in words().functions  # `round 17 / 4 + 2`
-        if strict and (names or (match.start() >= first and not _follows(clause[: match.start()], kind))):
-            return None
         if _is_blank(match, kind, in_front=match.end() <= first):
             kept = kept[: match.start()] + _spaces(match) + kept[match.end() :]
             if left <= match.start() < first:
@@ -276,12 +276,12 @@ def _without_words(text: str, read: Read, strict: bool) -> Value | None:
         elif match[0] not in "xX":
             return None
         measure = words().units.get(_PART.findall(match[0])[0].casefold())
-        if measure and match.start() >= first and before not in _APART and match[0][0] != "/":
+        if measure and match.start() >= first and (strict or (before not in _APART and match[0][0] != "/")):
             units.add(measure)
         before = kind
     if (left or (strict and plain)) and plain < 2:
         return None
-    if strict and (left or not said or not all(said.values())):  # `530 or -3`
+    if strict and (left or _words_matter(clause, first)):
         return None
     if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
         return None
@@ -305,6 +305,46 @@ def _moved(found: Found, by: int) -> Found:
     spans = ["span"] if isinstance(found, Value) else ["span", "culprit"]
     changed |= {name: there(span) for name in spans if (span := getattr(found, name)) is not None}
     return found._replace(**changed)  # type: ignore[return-value]
+
+
+def _words_matter(clause: str, first: int) -> bool:
+    """Whether words of a clause may change its value: all do that name an operation or belong to no number. Those after
+    a number name something, so that `530 or -3` has two values."""
+    named: dict[int, bool] = {}
+    for match in _WORD.finditer(clause):
+        kind = _class(match[0])
+        if match[0].casefold() in words().functions or kind in ("operator", "link", "request"):
+            return True
+        if match.start() >= first:
+            if not _follows(clause[: match.start()], kind):
+                return True
+            number = len(_NUMBER.findall(clause, 0, match.start()))
+            named[number] = named.get(number, False) or kind in ("letters", "unit")
+    return not named or not all(named.values()) or _is_mixed(clause)
+
+
+def _begins(kinds: list[str], at: int) -> bool:
+    """Whether nothing before a clause belongs to it: no sign at the end of a line, and no number of its sentence."""
+    if kinds[at] == "line":
+        return kinds[past(kinds, at - 1, -1, "space", "line")] not in BINARY | {"and", "(", ",", ":"}
+    while (
+        kinds[at] in _CLAUSE_ENDS - {"edge", "cut", "line", "control", "=", ".", "?", "!"}
+        or kinds[at] not in _CLAUSE_ENDS
+    ):
+        if kinds[at] in NUMBERS | STRANGE:
+            return False  # `14, 400 / 80`, `10:30 + 5`, `5 cats, 3 dogs + 4`
+        at -= 1
+    return kinds[at] != "." or kinds[at - 1] not in NUMBERS
+
+
+def _is_mixed(clause: str) -> bool:
+    """Whether a clause has a per cent sign, or some numbers with a currency and others without (`$5 + 50 cents`)."""
+    numbers, money = len(_NUMBER.findall(clause)), len(re.findall(r"[$€£]", clause))
+    return (
+        "%" in clause
+        or (0 < money < numbers and not re.search(r"[*/×÷]|\bx\b", clause))
+        or (money > 0 and any(words().units.get(one.casefold(), ("",))[0] == "money" for one in _PART.findall(clause)))
+    )
 
 
 def _follows(before: str, kind: str) -> bool:
