@@ -230,7 +230,7 @@ def _without_others(text: str, found: Refusal, read: Read, strict: bool) -> Valu
 
 
 def _is_apart(before: list[str], text: str) -> bool:
-    """Whether no sign reaches over the words before an expression (`20 + what is 3 * 4`), and no remainder is asked."""
+    """Whether no sign reaches over the words before an expression, `20 + what is 3 * 4`, and no remainder is asked."""
     sign = next((kind for kind in reversed(before) if kind not in ALL_WORDS), "edge")
     sentence = re.split(r"[.?!\n]\s", text)[-1].casefold()
     return sign not in BINARY | {"^", "("} and not re.search(r"\b(?:remainders?|rem|mod|modulo|base)\b", sentence)
@@ -308,8 +308,8 @@ def _moved(found: Found, by: int) -> Found:
 
 
 def _words_matter(clause: str, first: int) -> bool:
-    """Whether words of a clause may change its value: all do that name an operation or belong to no number. Those after
-    a number name something, so that `530 or -3` has two values."""
+    """Whether words of a clause may change its value: those that name an operation or belong to no number do. After a
+    number there is a noun among them: `530 or -3` has two values."""
     named: dict[int, bool] = {}
     for match in _WORD.finditer(clause):
         kind = _class(match[0])
