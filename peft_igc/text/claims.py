@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .pieces import Pieces, kind_of, literal, past, split, words
-from .reading import BINARY, MOST_READ, PLAIN_WORDS, read_at_equals
+from .reading import BINARY, MOST_READ, PLAIN_WORDS, REMAINDER, read_at_equals
 from .refusals import Reason, Span
 from .rounding import Rounding, places_of
 from .values import Limits, Refusal, Value, written
@@ -32,7 +32,6 @@ _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `
 _GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
-_REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
@@ -184,7 +183,7 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
             return False, goes_on or counts
         changes = True
-    return changes or kind in _GOES_ON or said[at].casefold() in _REMAINDER, False
+    return changes or kind in _GOES_ON or said[at].casefold() in REMAINDER, False
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:

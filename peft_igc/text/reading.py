@@ -39,8 +39,10 @@ Found = TypeVar("Found", bound=Value | Refusal)
 
 PLAIN_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
+REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
+_SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", "=", ".", "?", "!"})
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
 _PLAIN_PARTS = _BLANK | {"letter"}
@@ -233,7 +235,7 @@ def _is_apart(before: list[str], text: str) -> bool:
     """Whether no sign reaches over the words before an expression, `20 + what is 3 * 4`, and no remainder is asked."""
     sign = next((kind for kind in reversed(before) if kind not in ALL_WORDS), "edge")
     sentence = re.split(r"[.?!\n]\s", text)[-1].casefold()
-    return sign not in BINARY | {"^", "("} and not re.search(r"\b(?:remainders?|rem|mod|modulo|base)\b", sentence)
+    return sign not in BINARY | {"^", "("} and REMAINDER.isdisjoint(_PART.findall(sentence))
 
 
 def _last_word(text: str) -> str:
@@ -327,10 +329,7 @@ def _begins(kinds: list[str], at: int) -> bool:
     """Whether nothing before a clause belongs to it: no sign at the end of a line, and no number of its sentence."""
     if kinds[at] == "line":
         return kinds[past(kinds, at - 1, -1, "space", "line")] not in BINARY | {"and", "(", ",", ":"}
-    while (
-        kinds[at] in _CLAUSE_ENDS - {"edge", "cut", "line", "control", "=", ".", "?", "!"}
-        or kinds[at] not in _CLAUSE_ENDS
-    ):
+    while kinds[at] not in _SENTENCE_ENDS:
         if kinds[at] in NUMBERS | STRANGE:
             return False  # `14, 400 / 80`, `10:30 + 5`, `5 cats, 3 dogs + 4`
         at -= 1
