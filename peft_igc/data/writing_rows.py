@@ -47,23 +47,24 @@ def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -
             return
 
 
-def covering_rows(n: int, seed: int, decimals: bool, prompts: Sequence[Any]) -> list[dict[str, Any]]:
+def covering_rows(n: int, seed: int, limits: Limits, prompts: Sequence[Any]) -> list[dict[str, Any]]:
     """`n` rows with all groups of three digits in turn: of each 3,000 rows the first 2,000 cover every group after a
-    minus sign, the others after none. With `decimals` three of four results have places, also in groups in turn.
+    minus sign, the others after none. Results have at most 12 digits before the point and no more than an operand. If
+    results may have places, three of four have some, also in groups in turn.
 
     Each has one of `prompts`, which asks for something else: the writing must not depend on the text, whose operation
     may be anything, such as a look-up.
     """
     rng = random.Random(f"leading digits/{seed}")
-    results = itertools.islice(_results(rng, decimals), n)
+    results = itertools.islice(_results(rng, limits), n)
     return [conversation("", None, _columns(one)) | {"prompt": rng.choice(prompts)} for one in results]
 
 
-def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
-    after = in_turn(range(_GROUPS), rng)
-    for index, group in enumerate(in_turn(range(_GROUPS), rng)):
-        more = rng.randint(0, 9) if group >= 100 else 0
-        places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if decimals and index % 4 else 0
+def _results(rng: random.Random, limits: Limits) -> Iterator[Fraction]:
+    after, longest = in_turn(range(_GROUPS), rng), min(limits.digits, 12)
+    for index, group in enumerate(in_turn(range(min(_GROUPS, 10**longest)), rng)):
+        more = rng.randint(0, longest - 3) if group >= 100 else 0
+        places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if limits.decimals and index % 4 else 0
         fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[:places]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
         yield sign * Fraction(f"{group * 10**more + rng.randrange(10**more)}.{fraction}")

@@ -98,7 +98,7 @@ def rows_of_writing(
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
     prompts = [row["prompt"] for row in rows]
-    covering = covering_rows(stage.covering, seed, arguments.igc_interface == "tokens", prompts)
+    covering = covering_rows(stage.covering, seed, longer.limits, prompts)
     return [*found, *longer_rows(longer, half, lengths), *covering]
 
 

@@ -32,6 +32,7 @@ _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `
 _GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
+_CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
@@ -102,11 +103,11 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _FRACTION.search(text, first, last) is not None
-            doubtful = doubtful or _has_part_before(pieces, first)
-            doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
-            counted = number.counted and _may_count(found.value, number)
-            if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
+            doubtful = bool(_FRACTION.search(text, first, last)) or _has_part_before(pieces, first)
+            may_count = _may_count(found.value, number)
+            differ = _measures_differ(pieces, claim.span, number.span)
+            doubtful = doubtful or bool(differ and (may_count or differ != {"duration"}))  # units of time are whole ones
+            if not (number.counted and may_count) and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
         claims.append(claim)
     return claims
@@ -211,15 +212,16 @@ def _has_part_before(pieces: Pieces, first: int) -> bool:
     return other[0] == quantity and other[1] != name
 
 
-def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
-    """Whether a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
+def _measures_differ(pieces: Pieces, span: Span, number: Span) -> set[str]:
+    """Of what a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
     kinds, said, ends = pieces
     before, after = set[tuple[str, str]](), set[tuple[str, str]]()
     begin = bisect_right(ends, span[0])
     for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
         if kinds[at] in ("currency", "unit"):
-            measure = ("money", "main") if kinds[at] == "currency" else words().units[said[at].casefold()]
+            sign = ("money", _CURRENCIES.get(said[at], said[at]))
+            measure = sign if kinds[at] == "currency" else words().units[said[at].casefold()]
             (before if ends[at] <= number[0] else after).add(measure)
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
-    return any(quantity == other for quantity, _ in before for other, _ in after - before)
+    return {quantity for quantity, _ in before} & {quantity for quantity, _ in after - before}

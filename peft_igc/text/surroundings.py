@@ -56,19 +56,23 @@ def before_equals(read: Expression, at: int) -> None:
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.said[first].casefold() in read.known.operations
     while (kind := read.kind(at)) not in _ENDS:
+        if kind == "number_word" and words and read.kind(read.skip(at - 1)) == "article":
+            kind = "letters"  # `the three received 90 + 180`
         if kind in NUMBERS or kind in STRANGE:
             raise _refuse_number(read, at)
+        mean = _is_mean_of_one(read, at)
+        chain = chain or mean
         if danger:
             pass
-        elif _plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign"):
+        elif not mean and (_plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign")):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif not words and _applies(read, at):
+        elif not (words or mean) and _applies(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
         elif kind in (":", "!", "?"):
             words = 1  # with a word before it, it ends a sentence
-        elif kind in WORDS:
+        elif kind in WORDS or mean:
             words += 1
             while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:  # `well-known`
                 at -= 2
@@ -101,6 +105,12 @@ def _plain_operator(read: Expression, at: int) -> bool:
     return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
 
 
+def _is_mean_of_one(read: Expression, at: int) -> bool:
+    """Whether a piece is `average` and the expression has no terms of which it may be one: `an average speed of 90/2`."""
+    name = read.known.functions.get(read.said[at].casefold())
+    return name == "mean" and not any(item.kind in ("+", "-") for item in read.items)
+
+
 def _applies(read: Expression, at: int) -> bool:
     """Whether the word directly before an expression is applied to it: `plus`, `floor of`; not `a maximum of`."""
     kind, said = read.kind(at), read.said[at].casefold()
@@ -128,7 +138,7 @@ def _clause(read: Expression, at: int, chain: bool) -> None:
         kind = read.kind(at)
         if kind not in ALL_WORDS or kind in ("glue", "equal", "request"):
             return
-        changes = kind in ("function", "modifier", "number_word") and right in ("of", "article")
+        changes = kind in _CHANGING | {"number_word"} and right in ("of", "article")
         if kind == "rounding" or (changes and chain):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         right, at = kind, at - 1
