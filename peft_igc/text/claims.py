@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 import re
 from bisect import bisect_right
+from collections import Counter
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -103,11 +104,12 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = bool(_FRACTION.search(text, first, last)) or _has_part_before(pieces, first)
-            may_count = _may_count(found.value, number)
-            differ = _measures_differ(pieces, claim.span, number.span)
-            doubtful = doubtful or bool(differ and (may_count or differ != {"duration"}))  # units of time are whole ones
-            if not (number.counted and may_count) and (compared.verdict is not Verdict.UNTRUE or not doubtful):
+            doubtful = _FRACTION.search(text, first, last) is not None
+            doubtful = doubtful or _has_part_before(pieces, first)
+            doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
+            doubtful = doubtful or _has_part_after(pieces, number.span)
+            counted = number.counted and _may_count(found.value, number)
+            if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
         claims.append(claim)
     return claims
@@ -212,16 +214,37 @@ def _has_part_before(pieces: Pieces, first: int) -> bool:
     return other[0] == quantity and other[1] != name
 
 
-def _measures_differ(pieces: Pieces, span: Span, number: Span) -> set[str]:
-    """Of what a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
+def _has_part_after(pieces: Pieces, number: Span) -> bool:
+    """Whether a result is the first part of a measure, or has a remainder: `= 2 dollars and 50 cents`."""
     kinds, said, ends = pieces
-    before, after = set[tuple[str, str]](), set[tuple[str, str]]()
+    begin = bisect_right(ends, number[0])
+    at = past(kinds, bisect_right(ends, number[1] - 1) + 1, 1, "space")
+    quantity = "money" if "currency" in kinds[begin:at] else ""
+    if kinds[at] == "unit":
+        quantity, at = words().units[said[at].casefold()][0], at + 1
+    after = past(kinds, at, 1, "space", ",", "and", "glue", "per")
+    if said[after].casefold() in REMAINDER or (
+        quantity and kinds[after] == "number_word" and "and" in kinds[at:after]
+    ):
+        return True
+    plain = kinds[after] == "number" and "in" not in said[at:after]  # `= 180 minutes in 3 hours`
+    unit = past(kinds, after + 1, 1, "space") if plain else after
+    return after < unit and kinds[unit] == "unit" and words().units[said[unit].casefold()][0] == quantity
+
+
+def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
+    """Whether a quantity has several units: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
+    kinds, said, ends = pieces
+    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     begin = bisect_right(ends, span[0])
     for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
         if kinds[at] in ("currency", "unit"):
             sign = ("money", _CURRENCIES.get(said[at], said[at]))
             measure = sign if kinds[at] == "currency" else words().units[said[at].casefold()]
-            (before if ends[at] <= number[0] else after).add(measure)
+            (before if ends[at] <= number[0] else after)[measure] += 1
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
-    return {quantity for quantity, _ in before} & {quantity for quantity, _ in after - before}
+    once = [quantity for (quantity, _), times in before.items() if times == 1]
+    if after and "per" in kinds[begin:at] and len(set(once)) < len(once):
+        return True
+    return any(quantity == other for quantity, _ in before for other, _ in after.keys() - before)

@@ -43,7 +43,6 @@ REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
 _SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", "=", ".", "?", "!"})
-_FEWEST_WORDS = 3
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
 _PLAIN_PARTS = _BLANK | {"letter"}
@@ -51,7 +50,6 @@ _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
 _WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
 _POINT = re.compile(r"(?<=[^\W\d_])\.")
-_REMARK = re.compile(r"(?<=[0-9] )\(([^\W\d_]{2,}(?: [^\W\d_]+)*)\)")  # `1 (Carmela) + 4 (cousins)`
 _NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷–]|\Z)")
 _SIGN = re.compile(r"[-+*/×÷–—]")
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
@@ -262,7 +260,7 @@ def _without_words(text: str, read: Read, strict: bool) -> Value | None:
     if strict and not _begins(kinds, begin - 1):
         return None
     start = ends[begin - 1]
-    clause = _REMARK.sub(lambda found: f" {found[1]} ", _POINT.sub(" ", text[start : ends[at - 1]]))
+    clause = _POINT.sub(" ", text[start : ends[at - 1]])
     bare = _WORD.sub(_spaces, clause)
     first = _first(bare)
     left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
@@ -328,17 +326,12 @@ def _words_matter(clause: str, first: int) -> bool:
 
 
 def _begins(kinds: list[str], at: int) -> bool:
-    """Whether nothing before a clause belongs to it: no sign at the end of a line, and no number of its sentence,
-    unless some words and a colon stand between."""
-    colon, words = kinds[at] == ":", 0
+    """Whether nothing before a clause belongs to it: no sign at the end of a line, and no number of its sentence."""
     if kinds[at] == "line":
         return kinds[past(kinds, at - 1, -1, "space", "line")] not in BINARY | {"and", "(", ",", ":"}
     while kinds[at] not in _SENTENCE_ENDS:
         if kinds[at] in NUMBERS | STRANGE:
             return False  # `14, 400 / 80`, `10:30 + 5`, `5 cats, 3 dogs + 4`
-        words += kinds[at] in PLAIN_WORDS
-        if colon and words == _FEWEST_WORDS:
-            return True
         at -= 1
     return kinds[at] != "." or kinds[at - 1] not in NUMBERS
 

@@ -24,6 +24,7 @@ _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
+_TELLING = WORDS - {"scale", "letter"} | {"space", "of", ","}
 _JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
@@ -52,27 +53,25 @@ def _refuse_number(read: Expression, at: int) -> Refused:
 def before_equals(read: Expression, at: int) -> None:
     """Judges what is before an expression that ends at `=`, from the piece `at` on."""
     _label(read, at)
+    if _is_mean_of_one(read, at):
+        return
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.said[first].casefold() in read.known.operations
     while (kind := read.kind(at)) not in _ENDS:
-        if kind == "number_word" and words and read.kind(read.skip(at - 1)) == "article":
-            kind = "letters"  # `the three received 90 + 180`
         if kind in NUMBERS or kind in STRANGE:
             raise _refuse_number(read, at)
-        mean = _is_mean_of_one(read, at)
-        chain = chain or mean
         if danger:
             pass
-        elif not mean and (_plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign")):
+        elif _plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign"):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif not (words or mean) and _applies(read, at):
+        elif not words and _applies(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
         elif kind in (":", "!", "?"):
             words = 1  # with a word before it, it ends a sentence
-        elif kind in WORDS or mean:
+        elif kind in WORDS:
             words += 1
             while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:  # `well-known`
                 at -= 2
@@ -106,9 +105,14 @@ def _plain_operator(read: Expression, at: int) -> bool:
 
 
 def _is_mean_of_one(read: Expression, at: int) -> bool:
-    """Whether a piece is `average` and the expression has no terms of which it may be one: `an average speed of 90/2`."""
-    name = read.known.functions.get(read.said[at].casefold())
-    return name == "mean" and not any(item.kind in ("+", "-") for item in read.items)
+    """Whether a sentence says of one term that it is a mean, and nothing else: `They run at an average speed of 90/2`."""
+    found, plain = False, not any(item.kind in ("+", "-") for item in read.items)
+    while plain and (kind := read.kind(at)) not in _ENDS:
+        is_mean = read.known.functions.get(read.said[at].casefold()) == "mean"
+        found |= is_mean
+        plain = read.kind(read.skip(at - 1)) in ("article", "per") if is_mean else kind in _TELLING
+        at -= 1
+    return found and plain
 
 
 def _applies(read: Expression, at: int) -> bool:
@@ -138,7 +142,7 @@ def _clause(read: Expression, at: int, chain: bool) -> None:
         kind = read.kind(at)
         if kind not in ALL_WORDS or kind in ("glue", "equal", "request"):
             return
-        changes = kind in _CHANGING | {"number_word"} and right in ("of", "article")
+        changes = kind in ("function", "modifier", "number_word") and right in ("of", "article")
         if kind == "rounding" or (changes and chain):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         right, at = kind, at - 1

@@ -13,7 +13,8 @@ from peft_igc.text.values import Limits
 
 
 @pytest.mark.parametrize(
-    ("limits", "digits"), [(Limits.of(IGCConfig.from_tokenizer(tiny_base()[1])), 12), (Limits(5, 10, decimals=False), 5)]
+    ("limits", "digits"),
+    [(Limits.of(IGCConfig.from_tokenizer(tiny_base()[1])), 12), (Limits(5, 10, decimals=False), 5)],
 )
 def test_every_group_follows_a_sign_and_a_point_and_the_results_are_right(limits, digits):
     prompts = ["What does article 7 cost?", "Hello."]
