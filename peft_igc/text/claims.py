@@ -233,7 +233,7 @@ def _has_part_after(pieces: Pieces, number: Span) -> bool:
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
-    """Whether a quantity has several units: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
+    """Whether a quantity has several units: `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
     kinds, said, ends = pieces
     before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     begin = bisect_right(ends, span[0])

@@ -105,7 +105,7 @@ def _plain_operator(read: Expression, at: int) -> bool:
 
 
 def _is_mean_of_one(read: Expression, at: int) -> bool:
-    """Whether a sentence says of one term that it is a mean, and nothing else: `They run at an average speed of 90/2`."""
+    """Whether a sentence only says of one term that it is a mean: `They run at an average speed of 90/2`."""
     found, plain = False, not any(item.kind in ("+", "-") for item in read.items)
     while plain and (kind := read.kind(at)) not in _ENDS:
         is_mean = read.known.functions.get(read.said[at].casefold()) == "mean"
