@@ -4,7 +4,7 @@ Shapes: B rows of a batch, P tokens of its longest prompt.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,27 +14,31 @@ from tqdm import tqdm
 from transformers import GenerationConfig
 
 
-def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
-    """Token ids of each user message up to the beginning of the answer; with `raw`, of each plain text.
+Prompt = str | Sequence[Mapping[str, str]]  # a user message, or the messages of a conversation
+
+
+def prompt_tokens(tokenizer: Any, prompts: Sequence[Prompt], raw: bool) -> list[list[int]]:
+    """Token ids of each prompt up to the beginning of the answer; with `raw`, of each plain text.
 
     Raises:
-        ValueError: if there is no chat template, if it fails on a single user message, or if a prompt has no tokens.
-        TypeError: if `prompts` is a single string, or one of them is none.
+        ValueError: if there is no chat template, if it fails on a conversation, or if a prompt has no tokens.
+        TypeError: if `prompts` is a single string, or one of them is no prompt.
     """
     if isinstance(prompts, str):  # a string is a sequence too: every character would become a prompt
         raise TypeError(f"`prompts` must be a list of strings, got the string {prompts!r}. Pass `[prompt]`.")
     for prompt in prompts:
-        if not isinstance(prompt, str):
+        if not isinstance(prompt, str) and (raw or not _is_conversation(prompt)):
             raise TypeError(
-                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Pass the message of a user; "
-                "a conversation goes through the chat template to `model.generate`."
+                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Pass the message of a user, "
+                "or without `raw` a list of messages with `role` and `content`, the last one not the assistant's."
             )
     if not prompts:
         return []
     if raw:
         rows = tokenizer(list(prompts))["input_ids"]
     else:
-        texts = [chat_text(tokenizer, [{"role": "user", "content": prompt}]) for prompt in prompts]
+        chats = [[{"role": "user", "content": one}] if isinstance(one, str) else list(one) for one in prompts]
+        texts = [chat_text(tokenizer, chat) for chat in chats]
         rows = tokenizer(texts, add_special_tokens=False)["input_ids"]  # the template contains them
     for prompt, row in zip(prompts, rows, strict=True):
         if not row:
@@ -42,12 +46,19 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     return rows
 
 
+def _is_conversation(prompt: Any) -> bool:
+    """Whether it has messages, the last one of which is to be answered."""
+    if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(one, Mapping) for one in prompt):
+        return False
+    return all({"role", "content"} <= one.keys() for one in prompt) and prompt[-1]["role"] != "assistant"
+
+
 def chat_text(
     tokenizer: Any,
-    messages: Sequence[dict[str, str]],
+    messages: Sequence[Mapping[str, str]],
     cure: str = "Pass `raw=True` (`--raw`) to use prompts without a chat template.",
 ) -> str:
-    """A conversation that ends with a user message, followed by the assistant header.
+    """A conversation, followed by the assistant header.
 
     Raises:
         ValueError: if there is no chat template, or if it fails; the message ends with `cure`.

@@ -27,6 +27,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.records import StepRecord
 from .decoding import (
+    Prompt,
     batches_of,
     end_tokens,
     eval_mode,
@@ -43,7 +44,7 @@ from .tracing import igc_trace
 def generate_answers(
     model: Any,
     tokenizer: Any,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     *,
     batch_size: int = 64,
     max_new_tokens: int = 24,
@@ -56,7 +57,7 @@ def generate_answers(
     Args:
         model: a `PreTrainedModel` or a `PeftModel`. It runs in eval mode and gets its earlier mode back.
         tokenizer: the model's tokenizer. Its padding settings are neither used nor changed.
-        prompts: user messages, or plain texts with `raw`.
+        prompts: user messages or conversations (lists of messages), or plain texts with `raw`.
         batch_size: prompts per call of `generate`, at least 1. Prompts of similar length share a batch.
         max_new_tokens: maximum length of an answer, at least 1. Longer answers are cut (`evaluate` counts them).
         raw: tokenize prompts without the chat template, but with the special tokens that the tokenizer adds.
@@ -65,9 +66,9 @@ def generate_answers(
             expression, and if not, why it was silent. Otherwise a string.
 
     Raises:
-        ValueError: if there is no chat template, if it fails on a single user message, if a prompt has no tokens or
-            does not fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
-        TypeError: if `prompts` is a single string.
+        ValueError: if there is no chat template, if it fails on a conversation, if a prompt has no tokens or does not
+            fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
+        TypeError: if `prompts` is a single string, or one of them is no prompt.
     """
     tokens = _checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
     found = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
@@ -75,14 +76,14 @@ def generate_answers(
 
 
 def trace(
-    model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new_tokens: int = 24, base: bool = False
+    model: Any, tokenizer: Any, prompt: Prompt, *, raw: bool = False, max_new_tokens: int = 24, base: bool = False
 ) -> Answer:
     """Answers one prompt greedily and records the calculator's part in it.
 
     Args:
         model: a causal LM with an active IGC adapter.
         tokenizer, raw, max_new_tokens: as in `generate_answers`.
-        prompt: a user message, or with `raw` a text to continue.
+        prompt: a user message or a conversation, or with `raw` a text to continue.
         base: also record what the model would have said without the calculator, in one more forward pass.
 
     Returns:
@@ -215,7 +216,7 @@ def versions() -> dict[str, str]:
 
 
 def _checked_tokens(
-    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, max_new_tokens: int, raw: bool
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], batch_size: int, max_new_tokens: int, raw: bool
 ) -> list[list[int]]:
     """Token ids of each prompt; arguments and errors as in `generate_answers`."""
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):

@@ -24,6 +24,8 @@ def test_an_answer_tells_its_text_whether_a_step_wrote_it_status_reason_and_expr
         ("2", False, "none", "no_arithmetic", None),
         ("7", False, "undefined", "undefined", "7 / 0"),
     ]
+    chats = [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": one}] for one in QUESTIONS]
+    assert generate_answers(*trained, chats) == [one.text for one in answers]
     assert generate_answers(*trained, QUESTIONS) == [one.text for one in answers]
     assert str(answers[0]) == "2088  (calculated: 58 * 36)"
     assert str(answers[1]) == "2  (by the model alone, calculator silent: no arithmetic is read)"
