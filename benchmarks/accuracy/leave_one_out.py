@@ -34,7 +34,6 @@ RULES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "without what touches an operand": partial(mock.patch.object, requests, "STRANGE", frozenset()),
     "without the refusal of symbols": partial(mock.patch.object, decisions.Said, "refuses_between", lambda *_: False),
     "without the odds of a stated operation": partial(mock.patch.object, decisions, "STATED_ODDS", 1.0),
-    "without the doubt's weight": partial(mock.patch.object, decisions, "DOUBT", 1.0),
 }
 
 

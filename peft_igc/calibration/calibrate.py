@@ -356,4 +356,4 @@ def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
     if decision is None:
         return 0.0
     ruled = decision.said.ruled
-    return certainty(asked, sure, stated=decision.stated or ruled, ruled=ruled, kind=decision.kind)
+    return certainty(asked, sure, stated=decision.stated or ruled, ruled=ruled)

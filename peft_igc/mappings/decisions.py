@@ -31,8 +31,7 @@ from .readings import SCALE, Mark
 
 # Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
 ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
-STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
-DOUBT = 4.0  # how many times the doubt about operation and operands counts; about those of lists once
+STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text states the operation that is read
 _DASHES = ("-", "\u2212", "－")
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
 _NOWHERE = (-1, -1)
@@ -172,18 +171,15 @@ def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
     return confidence[kind] if isinstance(confidence, Mapping) else confidence
 
 
-def certainty(asked: float, sure: float, *, stated: bool, ruled: bool, kind: str = ARITHMETIC) -> float:
-    """The probability that `confidence` is compared with.
+def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
+    """The probability that `confidence` is compared with: that a calculation is `asked` for, and that it is the one
+    that is read, `sure`.
 
-    It follows from the probabilities that a calculation is `asked` for, and that it is the one that is read, `sure`. A
-    text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
-    network is asked nothing else. Of a list, `sure` is the least of as many probabilities as it has numbers, which is
-    doubt enough.
+    A text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
+    network is asked nothing else.
     """
-    doubt = 1.0 if kind == LISTS else DOUBT
     odds = STATED_ODDS if stated else 1.0
-    asked = odds * asked / (odds * asked + 1 - asked)
-    return asked if ruled else max(min(asked, 1 - doubt * (1 - sure)), 0.0)
+    return odds * asked / (odds * asked + 1 - asked) * (1.0 if ruled else sure)
 
 
 def decided(
@@ -250,7 +246,7 @@ def _decided(
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
     found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
-    if certainty(asked, sure, stated=stated, ruled=False, kind=kind_of(symbol)) < least:
+    if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, stated=stated)

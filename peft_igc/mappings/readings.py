@@ -22,6 +22,7 @@ from ..numbers.digits import PAD, POINT
 
 IGNORE = -100  # label of an anchor that is not supervised
 SCALE = 1 << 24  # of a probability as an integer
+_LEAST_PAIRS = 1e-6  # of the probability of two places; without two numbers there is none
 NEVER = -1e4  # logit of an impossible class; finite, so that a row without possible classes has no NaN
 
 
@@ -136,7 +137,8 @@ class Pointing(NamedTuple):
         asked = classes[..., :-1].sum(-1)
         operation = classes[..., :-1].max(-1)
         pair = self._operand_chances(self.values.gather(-1, self.places))  # [B, A, 2]
-        operands = pair.prod(-1)
+        twice = self.scores.exp().sum(-1).prod(-2).sum(-1)  # [B, A], that both operands are one place, which is no pair
+        operands = (pair.prod(-1) / (1 - twice).clamp(min=_LEAST_PAIRS)).clamp(max=1)
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
             # The least sure one: the marks of a list are right or wrong together.
