@@ -45,8 +45,8 @@ _LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm
 # Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
 TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
 THRESHOLDS = (
-    0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995,
-    0.9975, 0.999, 0.9995, 0.9999,
+    0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985,
+    0.99, 0.9925, 0.995, 0.9975, 0.999, 0.9995, 0.9999,
 )  # fmt: skip
 
 

@@ -175,8 +175,8 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """The probability that `confidence` is compared with: that a calculation is `asked` for, and that it is the one
     that is read, `sure`.
 
-    A text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and the
-    network is asked nothing else.
+    A text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and
+    the network is asked nothing else.
     """
     odds = STATED_ODDS if stated else 1.0
     return odds * asked / (odds * asked + 1 - asked) * (1.0 if ruled else sure)

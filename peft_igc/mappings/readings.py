@@ -44,11 +44,7 @@ class Choice(NamedTuple):
     # [B, A, 2, D + 2] float32 probabilities of the digits and the sign of each operand (hidden interface), or [B, A,
     # 2, 1] of each operand as a whole (token interface)
     operand_chances: Tensor
-
-    @property
-    def probability(self) -> Tensor:
-        """[B, A] float32 probability of operator and operands together."""
-        return self.operator_chance * self.operand_chances.flatten(2).prod(-1)
+    probability: Tensor  # [B, A] float32 of operator and operands together
 
 
 class Targets(NamedTuple):
@@ -76,7 +72,8 @@ class Reading(NamedTuple):
         """The most probable class of each slot."""
         digits, signs, operator = (logits.softmax(-1).max(-1) for logits in self)  # Eq. 8
         chances = torch.cat([digits.values, signs.values[..., None]], -1)  # [B, A, 2, D + 2]
-        return Choice(digits.indices, signs.indices, operator.indices, operator.values, chances)
+        probability = operator.values * chances.flatten(2).prod(-1)
+        return Choice(digits.indices, signs.indices, operator.indices, operator.values, chances, probability)
 
     def cooled(self, temperature: float) -> Reading:
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
@@ -126,19 +123,21 @@ class Pointing(NamedTuple):
         operator = self.operator.softmax(-1).max(-1)
         found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
         none = self.operator.shape[-1] - 1
-        chances = self._operand_chances(values)[..., None]
-        indices = torch.where(found, operator.indices, none)
-        return Choice(self.numbers[values], self.signs, indices, operator.values, chances)  # Eq. 8
+        operands = self._operand_chances(values)
+        indices, probability = (
+            torch.where(found, operator.indices, none),
+            operator.values * self._pair_chance(operands),
+        )
+        chances = operator.values, operands[..., None], probability
+        return Choice(self.numbers[values], self.signs, indices, *chances)  # Eq. 8
 
     def chances(self) -> tuple[Tensor, Tensor, Tensor]:
         """[B, A] float32, the probability that a calculation is asked; that it is the most probable one if any is;
         [B, A] int64, the operation of this."""
-        classes = self.operator.softmax(-1)
-        asked = classes[..., :-1].sum(-1)
-        operation = classes[..., :-1].max(-1)
+        classes = self.operator.softmax(-1)[..., :-1]
+        asked, operation = classes.sum(-1), classes.max(-1)
         pair = self._operand_chances(self.values.gather(-1, self.places))  # [B, A, 2]
-        twice = self.scores.exp().sum(-1).prod(-2).sum(-1)  # [B, A], that both operands are one place, which is no pair
-        operands = (pair.prod(-1) / (1 - twice).clamp(min=_LEAST_PAIRS)).clamp(max=1)
+        operands = self._pair_chance(pair)
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
             # The least sure one: the marks of a list are right or wrong together.
@@ -174,7 +173,7 @@ class Pointing(NamedTuple):
         if temperature == 1:
             return self
         scores = (self.scores / temperature).flatten(-2).log_softmax(-1).view_as(self.scores)
-        marks = (self.marks / temperature).log_softmax(-1)
+        marks = (self.marks / temperature).log_softmax(-1) if self.has_marks else self.marks
         return self._replace(scores=scores, operator=self.operator / temperature, marks=marks)
 
     def operand_loss(self, targets: Targets) -> Tensor:
@@ -235,6 +234,12 @@ class Pointing(NamedTuple):
         """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""
         equal = self.values.unsqueeze(-2) == values[..., None]  # [B, A, 2, W]
         return (self._with_signs(self.signs).exp() * equal).sum(-1)
+
+    def _pair_chance(self, operands: Tensor) -> Tensor:
+        """[B, A]: the probability of both operands, of which `operands` [B, A, 2] has each one's, among all pairs of
+        two places."""
+        twice = self.scores.logsumexp(-1).sum(-2).exp().sum(-1)  # that both are one place, which is no pair
+        return (operands.prod(-1) / (1 + _LEAST_PAIRS - twice)).clamp(max=1)
 
     def _with_signs(self, signs: Tensor) -> Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""

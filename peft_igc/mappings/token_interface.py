@@ -156,7 +156,9 @@ class TokenInputMapping(nn.Module):
         """
         number, sentence = places.is_number, places.sentence
         first = len(self.encoder) - len(self.encoder) // 2
-        x = self._encode(x, visible, slice(first))
+        place = torch.arange(x.shape[1], device=x.device)
+        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
+        x = self._encode(x, visible, distance, slice(first))
         memory, slots = self._attend(x, visible, self.slots[:2])
         query = float_logits(self.pointer, slots)  # [N, 2, d]
         with torch.autocast(x.device.type, enabled=False):  # in float32, as all logits
@@ -172,7 +174,7 @@ class TokenInputMapping(nn.Module):
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         if self.set_means is not None:
             x = x + self.set_means.to(x.dtype) * _column_means(x, places)
-        x = self._encode(x, visible, slice(first, None))
+        x = self._encode(x, visible, distance, slice(first, None))
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
             marks = no_operands(scores, 0)
@@ -193,10 +195,9 @@ class TokenInputMapping(nn.Module):
         score = score.masked_fill(~number, NEVER)
         return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 
-    def _encode(self, x: Tensor, visible: Tensor, layers: slice) -> Tensor:
-        """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""
-        place = torch.arange(x.shape[1], device=x.device)
-        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
+    def _encode(self, x: Tensor, visible: Tensor, distance: Tensor, layers: slice) -> Tensor:
+        """Some of the encoder layers on the places x [N, W, d], with relative position biases of `distance` [W, W], an
+        index of each (Eq. 3)."""
         for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):
             x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
         return x

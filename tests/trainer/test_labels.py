@@ -133,7 +133,7 @@ def test_of_an_expression_the_reading_learns_only_that_it_is_asked():
     known |= {"operator": none + ASKED, "result": torch.full((2, 1, 4), 10)}
     targets = Targets(**(dict.fromkeys(Targets._fields, none) | known))
     anchors = torch.tensor([[3], [-1]])
-    silent = Choice(torch.full((2, 1, 2, 3), 10), targets.signs, none + NONE, torch.ones(2, 1), torch.ones(2, 1, 2, 1))
+    silent = Choice(torch.full((2, 1, 2, 3), 10), targets.signs, none + NONE, *[torch.ones(2, 1)] * 3)
     loss, supervised, correct = reading_loss(reading, targets, anchors, silent)
     chances = operator.softmax(-1)
     torch.testing.assert_close(loss[0, 0], -(1 - chances[0, 0, NONE]).log())
