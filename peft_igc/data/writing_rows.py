@@ -61,13 +61,15 @@ def covering_rows(n: int, seed: int, limits: Limits, prompts: Sequence[Any]) -> 
 
 
 def _results(rng: random.Random, limits: Limits) -> Iterator[Fraction]:
-    after, longest = in_turn(range(_GROUPS), rng), min(limits.digits, 12)
+    most = min(limits.digits, limits.result_digits)
+    after, longest = in_turn(range(_GROUPS), rng), min(most, 12)
     for index, group in enumerate(in_turn(range(min(_GROUPS, 10**longest)), rng)):
         more = rng.randint(0, longest - 3) if group >= 100 else 0
         places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if limits.decimals and index % 4 else 0
-        fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[:places]
+        whole = group * 10**more + rng.randrange(10**more)
+        fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[: min(places, most - len(str(whole)))]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
-        yield sign * Fraction(f"{group * 10**more + rng.randrange(10**more)}.{fraction}")
+        yield sign * Fraction(f"{whole}.{fraction}")
 
 
 def _columns(result: Fraction) -> dict[str, Any]:

@@ -29,8 +29,9 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[Prompt], raw: bool) -> list[
     for prompt in prompts:
         if not isinstance(prompt, str) and (raw or not _is_conversation(prompt)):
             raise TypeError(
-                f"A prompt is a string, got the {type(prompt).__name__} {prompt!r:.80}. Pass the message of a user, "
-                "or without `raw` a list of messages with `role` and `content`, the last one not the assistant's."
+                f"A prompt is a string or a conversation, got the {type(prompt).__name__} {prompt!r:.80}. Pass the "
+                "message of a user, or without `raw` a list of messages with `role` and `content`, both strings, the "
+                "last one not the assistant's."
             )
     if not prompts:
         return []
@@ -50,7 +51,8 @@ def _is_conversation(prompt: Any) -> bool:
     """Whether it has messages, the last one of which is to be answered."""
     if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(one, Mapping) for one in prompt):
         return False
-    return all({"role", "content"} <= one.keys() for one in prompt) and prompt[-1]["role"] != "assistant"
+    told = all(isinstance(one.get(name), str) for one in prompt for name in ("role", "content"))
+    return told and prompt[-1]["role"] != "assistant"
 
 
 def chat_text(

@@ -123,21 +123,20 @@ class Pointing(NamedTuple):
         operator = self.operator.softmax(-1).max(-1)
         found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
         none = self.operator.shape[-1] - 1
-        operands = self._operand_chances(values)
-        indices, probability = (
-            torch.where(found, operator.indices, none),
-            operator.values * self._pair_chance(operands),
-        )
-        chances = operator.values, operands[..., None], probability
+        indices, operands = torch.where(found, operator.indices, none), self._masses(values).sum(-1)
+        asked, sure, _ = self.chances()
+        chances = operator.values, operands[..., None], asked * sure
         return Choice(self.numbers[values], self.signs, indices, *chances)  # Eq. 8
 
     def chances(self) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, A] float32, the probability that a calculation is asked; that it is the most probable one if any is;
-        [B, A] int64, the operation of this."""
+        """[B, A] float32, the probability that a calculation is asked; that it is the chosen one if any is; [B, A]
+        int64, the operation of this. The chance of two operands is among all pairs of two places."""
         classes = self.operator.softmax(-1)[..., :-1]
         asked, operation = classes.sum(-1), classes.max(-1)
-        pair = self._operand_chances(self.values.gather(-1, self.places))  # [B, A, 2]
-        operands = self._pair_chance(pair)
+        masses = self._masses(self.values.gather(-1, self.places))  # [B, A, 2, W]
+        pair, same = masses.sum(-1), masses.prod(-2).sum(-1)  # one place is no pair, in operands of equal value
+        twice = self.scores.logsumexp(-1).sum(-2).exp().sum(-1)  # nor in any others
+        operands = (pair.prod(-1) - same) / (1 + _LEAST_PAIRS - twice)
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
             # The least sure one: the marks of a list are right or wrong together.
@@ -230,16 +229,9 @@ class Pointing(NamedTuple):
             due = torch.where(inside[:, :, slot], mark[:, :, slot, None], due)
         return due
 
-    def _operand_chances(self, values: Tensor) -> Tensor:
-        """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""
-        equal = self.values.unsqueeze(-2) == values[..., None]  # [B, A, 2, W]
-        return (self._with_signs(self.signs).exp() * equal).sum(-1)
-
-    def _pair_chance(self, operands: Tensor) -> Tensor:
-        """[B, A]: the probability of both operands, of which `operands` [B, A, 2] has each one's, among all pairs of
-        two places."""
-        twice = self.scores.logsumexp(-1).sum(-2).exp().sum(-1)  # that both are one place, which is no pair
-        return (operands.prod(-1) / (1 + _LEAST_PAIRS - twice)).clamp(max=1)
+    def _masses(self, values: Tensor) -> Tensor:
+        """[B, A, 2, W]: the probabilities that the operands `values` [B, A, 2] are at a place that has their value."""
+        return self._with_signs(self.signs).exp() * (self.values.unsqueeze(-2) == values[..., None])
 
     def _with_signs(self, signs: Tensor) -> Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""

@@ -33,7 +33,7 @@ _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `
 _GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
-_CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp"}
+_CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
@@ -215,21 +215,13 @@ def _has_part_before(pieces: Pieces, first: int) -> bool:
 
 
 def _has_part_after(pieces: Pieces, number: Span) -> bool:
-    """Whether a result is the first part of a measure, or has a remainder: `= 2 dollars and 50 cents`."""
-    kinds, said, ends = pieces
-    begin = bisect_right(ends, number[0])
+    """Whether a result is the first part of a measure: `= 2 dollars and 50 cents`."""
+    kinds, _, ends = pieces
     at = past(kinds, bisect_right(ends, number[1] - 1) + 1, 1, "space")
-    quantity = "money" if "currency" in kinds[begin:at] else ""
-    if kinds[at] == "unit":
-        quantity, at = words().units[said[at].casefold()][0], at + 1
-    after = past(kinds, at, 1, "space", ",", "and", "glue", "per")
-    if said[after].casefold() in REMAINDER or (
-        quantity and kinds[after] == "number_word" and "and" in kinds[at:after]
-    ):
-        return True
-    plain = kinds[after] == "number" and "in" not in said[at:after]  # `= 180 minutes in 3 hours`
-    unit = past(kinds, after + 1, 1, "space") if plain else after
-    return after < unit and kinds[unit] == "unit" and words().units[said[unit].casefold()][0] == quantity
+    if kinds[at] != "unit" and "currency" not in kinds[bisect_right(ends, number[0]) : at]:
+        return False
+    after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
+    return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
@@ -239,12 +231,12 @@ def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
     begin = bisect_right(ends, span[0])
     for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
         if kinds[at] in ("currency", "unit"):
-            sign = ("money", _CURRENCIES.get(said[at], said[at]))
-            measure = sign if kinds[at] == "currency" else words().units[said[at].casefold()]
+            money = "money", _CURRENCIES.get(said[at], said[at])
+            measure = money if kinds[at] == "currency" else words().units[said[at].casefold()]
             (before if ends[at] <= number[0] else after)[measure] += 1
         if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
     once = [quantity for (quantity, _), times in before.items() if times == 1]
-    if after and "per" in kinds[begin:at] and len(set(once)) < len(once):
+    if "per" in kinds[begin:at] and len(set(once)) < len(once):
         return True
     return any(quantity == other for quantity, _ in before for other, _ in after.keys() - before)

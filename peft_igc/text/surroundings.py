@@ -24,7 +24,7 @@ _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
-_TELLING = WORDS - {"scale", "letter"} | {"space", "of", ","}
+_TELLING = WORDS - {"scale", "letter"} | {"space", ","}
 _JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
@@ -109,8 +109,12 @@ def _is_mean_of_one(read: Expression, at: int) -> bool:
     found, plain = False, not any(item.kind in ("+", "-") for item in read.items)
     while plain and (kind := read.kind(at)) not in _ENDS:
         is_mean = read.known.functions.get(read.said[at].casefold()) == "mean"
+        plain = (
+            read.kind(read.skip(at - 1)) in ("article", "per")
+            if is_mean
+            else kind in _TELLING or (kind == "of" and not found)
+        )
         found |= is_mean
-        plain = read.kind(read.skip(at - 1)) in ("article", "per") if is_mean else kind in _TELLING
         at -= 1
     return found and plain
 

@@ -53,11 +53,12 @@ def test_a_set_is_as_probable_as_the_least_sure_of_its_marks_however_long_it_is(
     assert pointing(["3", "", "5"], "square").chances()[1].item() == pytest.approx(1)
 
 
-def test_two_operands_are_as_probable_as_among_all_pairs_of_two_numbers():
-    found = pointing(["3", "", "5"], "-")
-    assert found.chances()[1].item() == pytest.approx(1)
+def test_two_operands_are_as_probable_as_among_all_pairs_of_two_places():
+    found, equal = pointing(["3", "", "5"], "-"), pointing(["3", "5", "3"], "-")
     found.scores[0, 0, :, ::2, 0] = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
     assert found.chances()[1].item() == pytest.approx(0.72 / (0.72 + 0.02), rel=1e-5)
+    equal.scores[..., 0] = torch.tensor([0.5, 0.2, 0.3]).log()
+    assert equal.chances()[1].item() == pytest.approx(2 * 0.5 * 0.3 / (1 - 0.25 - 0.04 - 0.09), rel=1e-5)
 
 
 def test_an_adapter_with_an_operation_of_one_number_and_none_of_many_has_no_marks():
