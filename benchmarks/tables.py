@@ -170,10 +170,7 @@ def rules() -> str:
     (found,) = (rules.values() for rules in load("leave_one_out_tiny")["confidences"].values())
     asked = [[told["wrong"] for part, told in sets.items() if part.endswith("requests")] for sets in found]
     wrong, *without = map(sum, asked)
-    return (
-        f"* Of 1,620 requests {wrong} is answered wrongly with all rules about requests, "
-        f"{min(without)} to {max(without)} without one."
-    )
+    return f"* Wrong of 1,620 requests: {wrong} with all rules about them, {min(without)} to {max(without)} without one."
 
 
 def first_token() -> str:
