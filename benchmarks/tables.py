@@ -170,7 +170,8 @@ def rules() -> str:
     (found,) = (rules.values() for rules in load("leave_one_out_tiny")["confidences"].values())
     asked = [[told["wrong"] for part, told in sets.items() if part.endswith("requests")] for sets in found]
     wrong, *without = map(sum, asked)
-    return f"* Wrong of 1,620 requests: {wrong} with all rules about them, {min(without)} to {max(without)} without one."
+    least, most = min(without), max(without)
+    return f"* Wrong of 1,620 requests: {wrong} with all rules about them, {least} to {most} without one."
 
 
 def first_token() -> str:
