@@ -24,7 +24,6 @@ _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
-_TELLING = WORDS - {"scale", "letter"} | {"space", ","}
 _JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
@@ -53,8 +52,6 @@ def _refuse_number(read: Expression, at: int) -> Refused:
 def before_equals(read: Expression, at: int) -> None:
     """Judges what is before an expression that ends at `=`, from the piece `at` on."""
     _label(read, at)
-    if _is_mean_of_one(read, at):
-        return
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.said[first].casefold() in read.known.operations
@@ -102,21 +99,6 @@ def _label(read: Expression, at: int) -> None:
 def _plain_operator(read: Expression, at: int) -> bool:
     """Whether a piece can only join operands: no hyphen, slash or star of a list."""
     return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
-
-
-def _is_mean_of_one(read: Expression, at: int) -> bool:
-    """Whether a sentence only says of one term that it is a mean: `They run at an average speed of 90/2`."""
-    found, plain = False, not any(item.kind in ("+", "-") for item in read.items)
-    while plain and (kind := read.kind(at)) not in _ENDS:
-        is_mean = read.known.functions.get(read.said[at].casefold()) == "mean"
-        plain = (
-            read.kind(read.skip(at - 1)) in ("article", "per")
-            if is_mean
-            else kind in _TELLING or (kind == "of" and not found)
-        )
-        found |= is_mean
-        at -= 1
-    return found and plain
 
 
 def _applies(read: Expression, at: int) -> bool:

@@ -114,10 +114,10 @@ class IGCConfig(PeftConfig):
         reading_ffn (`int`, *optional*):
             Hidden width of the input mapping's feed-forward layers, at least 1; 2,048 (tokens: 512) if `None`.
         confidence (`float` or `dict`, *optional*, defaults to `0.0`):
-            Minimum probability of a reading (that an answer is requested, its odds doubled where the text states the
-            operation, and that operands, signs and operator are right), in 0..1 without 1; of the token interface at
-            least 0.5. Below it the status is `none` and nothing is written. Larger values give fewer wrong answers,
-            but also fewer answers.
+            Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
+            status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
+            Of the token interface it is also that an answer is requested, its odds doubled where the text states the
+            operation, and at least 0.5 is needed.
             A dict has one for each kind of operations: `"arithmetic"` (symbols), `"functions"` of one or two numbers,
             and `"lists"` (functions of a set of numbers).
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
