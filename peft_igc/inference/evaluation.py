@@ -263,14 +263,21 @@ def answer_tokens(
                 output = model.generate(**batch, generation_config=settings)
             steps = getattr(output, "igc_steps", None) or [()] * len(chosen)
             texts = [None] * len(chosen) if recording is None else recording.texts
-            new = output.sequences[:, batch["input_ids"].shape[1] :].tolist()
+            prompt = batch["input_ids"].shape[1]
+            new = output.sequences[:, prompt:].tolist()
             for index, row, found, text in zip(chosen, new, steps, texts, strict=True):
-                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text, config is not None)
+                answers[index] = _answer(*decode_answer(tokenizer, row, ends), found, text, config is not None, prompt)
     return [answers[index] for index in range(len(tokens))]
 
 
-def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None, active: bool) -> Answer:
-    """An answer whose steps are those of its record, which know more, but not whether their results are spelled."""
+def _answer(
+    text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecord | None, active: bool, prompt: int
+) -> Answer:
+    """An answer whose steps are those of its record, which know more, but not whether their results are spelled.
+
+    The first one that it may spell is the last one of the `prompt`, which has this many columns; a result of an
+    earlier turn is in the text, but not in the answer.
+    """
 
     def spelled(step: StepRecord) -> bool:
         """Whether the text has the result of a step as a number of its own."""
@@ -278,9 +285,11 @@ def _answer(text: str, cut: bool, steps: Sequence[StepRecord], record: TextRecor
         return step.result is not None and re.search(number, text.replace(",", "")) is not None
 
     told = [step.written for step in steps]
+    first = max((at for at, step in enumerate(steps) if step.position < prompt), default=0)
     steps = steps if record is None else record.steps
     if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
         told = [written or spelled(step) for step, written in zip(steps, told, strict=False)]
+    told = [written and at >= first for at, written in enumerate(told)]
     steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
     return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps), active)
 

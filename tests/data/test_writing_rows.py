@@ -12,8 +12,7 @@ from peft_igc.text.values import Limits
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(14, 14), Limits(5, 10, decimals=False)])
 def test_every_group_follows_a_sign_and_a_point_and_the_results_are_right(limits):
-    prompts = ["What does article 7 cost?", "Hello."]
-    rows = covering_rows(2000, 0, limits, prompts)
+    rows = covering_rows(2000, 0, limits, prompts := ["What does article 7 cost?", "Hello."])
     parts = [row["igc_result"].removeprefix("-").partition(".") for row in rows]
     assert {str(group) for group in range(1000)} == {number[:3] for number, _, _ in parts}
     after_point = {fraction[:3] for _, _, fraction in parts}

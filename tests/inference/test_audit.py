@@ -55,8 +55,8 @@ DAMAGES = {
     "end": (lambda r, w: shuffled(w.end, 3), {"overruled"}),
     # What several classifiers use: the cause is one of theirs, and not one of writing.
     "compression": (lambda r, w: shuffled(r.embedded_compression.weight), READING),
-    "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), READING),
-    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), READING - {"sign"}),
+    "first half of the encoder": (lambda r, w: matrices(r.encoder[:2]), READING),
+    "second half of the encoder": (lambda r, w: matrices(r.encoder[2:]), READING - {"sign"}),
     "reader": (lambda r, w: matrices(r.reader), READING),
 }
 
