@@ -24,12 +24,10 @@ def test_an_answer_tells_its_text_whether_a_step_wrote_it_status_reason_and_expr
         ("2", False, "none", "no_arithmetic", None),
         ("7", False, "undefined", "undefined", "7 / 0"),
     ]
-    roles = "user", "assistant", "user"  # no answer comes from a calculation of an earlier turn
-    chats = [
-        [{"role": a, "content": b} for a, b in zip(roles, ("1 + 1?", "2", one), strict=True)] for one in QUESTIONS
-    ]
-    again = [(one.text, one.written, one.status) for one in generate_answers(*trained, chats, return_steps=True)]
-    assert again == [one[:3] for one in told]
+    before = [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}]  # no answer has this 2
+    chats = [[*before, {"role": "user", "content": one}] for one in QUESTIONS]
+    again = generate_answers(*trained, chats, return_steps=True)
+    assert [(one.written, one.status) for one in again] == [one[1:3] for one in told]
     assert generate_answers(*trained, QUESTIONS) == [one.text for one in answers]
     assert str(answers[0]) == "2088  (calculated: 58 * 36)"
     assert str(answers[1]) == "2  (by the model alone, calculator silent: no arithmetic is read)"
