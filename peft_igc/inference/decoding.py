@@ -31,7 +31,7 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[Prompt], raw: bool) -> list[
             raise TypeError(
                 f"A prompt is a string or a conversation, got the {type(prompt).__name__} {prompt!r:.80}. Pass the "
                 "message of a user, or without `raw` a list of messages with `role` and `content`, both strings, the "
-                "last one not the assistant's."
+                "last one not the assistant's; `[messages]` is one conversation."
             )
     if not prompts:
         return []
