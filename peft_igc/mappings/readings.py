@@ -134,8 +134,8 @@ class Pointing(NamedTuple):
         classes = self.operator.softmax(-1)[..., :-1]
         asked, operation = classes.sum(-1), classes.max(-1)
         masses = self._masses(self.values.gather(-1, self.places))  # [B, A, 2, W]
-        pair, same = masses.sum(-1), masses.prod(-2).sum(-1)  # one place is no pair, in operands of equal value
-        twice = self.scores.logsumexp(-1).sum(-2).exp().sum(-1)  # nor in any others
+        pair, same = masses.sum(-1), masses.prod(-2).sum(-1)  # `same`: both at one place, if equal
+        twice = self.scores.logsumexp(-1).sum(-2).exp().sum(-1)  # both at any one place
         operands = (pair.prod(-1) - same) / (1 + _LEAST_PAIRS - twice)
         if set(self.takes) != {2}:
             count = self._taken(operation.indices)
