@@ -42,6 +42,7 @@ from peft_igc.text.values import Value
 _WORDING = Path(peft_igc.__file__).parent / "data" / "wording"
 TEXTS = _WORDING / "by_hand" / "beyond.jsonl"
 LISTS = sorted((_WORDING / "lists").glob("*.jsonl"))
+FUNCTIONS = sorted((_WORDING / "functions").glob("*.jsonl"))
 _NUMBER = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?")
 _POOLS = ("objects", "cities", "people", "common", "common")  # of `words.toml`, for the names of a list
 
@@ -265,7 +266,8 @@ def answer_rows(path: str | Path, held_out: bool, seed: int = 0, operations: Seq
 
 
 def author_rows(seed: int, part: str = "trained", operations: Sequence[str] = (), often: int = 8) -> Iterator[Row]:
-    """An endless stream of rows from the texts of many authors (`data.wording.handwritten`), without those of `TEXTS`.
+    """An endless stream of rows from the texts of many authors (`data.wording.handwritten`), without those of `TEXTS`;
+    with the trained ones those of `FUNCTIONS`.
 
     Args:
         seed: Of the stream.
@@ -276,11 +278,14 @@ def author_rows(seed: int, part: str = "trained", operations: Sequence[str] = ()
     texts: list[dict[str, Any]] = []
     held_out = () if part in HELD_OUT else HELD_OUT  # a few bare texts have several authors
     known = {line["text"] for name in held_out for path in files_by(name) for line in read_rows(path)}
-    for line in (line for path in files_by(part) if path.stem != TEXTS.stem for line in read_rows(path)):
+    paths = [*files_by(part), *(FUNCTIONS if part == "trained" else ())]
+    for line in (line for path in paths if path.stem != TEXTS.stem for line in read_rows(path)):
         if line["text"] in known:
             continue
-        two = {"operation": line["operator"], "operands": [*line["order"]]}
-        texts += [two | line] * (often if "operation" in line else 1)
+        if "operation" in line:
+            texts += [line] * often
+        else:
+            texts.append(line | {"operation": line["operator"], "operands": [*line["order"]]})
     yield from _rows_of(texts, False, random.Random(f"authors/{part}/{seed}"), operations)
 
 
@@ -346,9 +351,9 @@ def settings() -> dict[str, Any]:
 def training_rows(texts: Path) -> list[Row]:
     """The rows that the recipe trains."""
     operations = settings()["igc_operations"]
-    streams = ((list_rows(0, sizes=(2, 12)), 7000), (list_rows(1, sizes=(8, 50)), 3000), (function_rows(0), 7000))
-    streams += ((answer_rows(texts, False, 0, operations), 4000), (written_rows(0), 4000))
-    streams += ((author_rows(0, operations=operations, often=4), 24_000),)
+    streams = ((list_rows(0, sizes=(2, 12)), 7000), (list_rows(1, sizes=(8, 50)), 3000), (function_rows(0), 6000))
+    streams += ((answer_rows(texts, False, 0, operations), 4000), (written_rows(0), 8000))
+    streams += ((author_rows(0, operations=operations), 32_000),)
     rows = [row for stream, count in streams for row in islice(stream, count)]
     rows = [row for row in rows if len(row["prompt"][0]["content"]) < 650]  # with fewer than `MOST` places
     random.Random(0).shuffle(rows)

@@ -12,7 +12,6 @@ Shapes: T positions of a call, H hidden size, B rows of a batch.
 Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`
 """
 
-import math
 import re
 import tomllib
 from collections import Counter
@@ -273,9 +272,9 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if step.reason == "no_arithmetic":
         return "operator", "taken for no arithmetic" + (f": {step.expression}" if step.by_rule else "")
     if step.reason == "unsure":
-        sure = 1.0 if step.operator_probability is None else step.operator_probability
-        pointed = math.prod(one.probability for one in step.operands)
-        part = "operand" if not step.by_rule and pointed < sure else "operator"
+        named = 1.0 if step.operator_probability is None else step.operator_probability
+        pointed = (step.probability or 0.0) / max(named, 1e-9)  # both operands together
+        part = "operand" if not step.by_rule and pointed < named else "operator"
         return "unsure", f"least probable: the {part}; `confidence` {step.confidence}"
     if step.status != "ok":
         return "status", step.status

@@ -208,7 +208,10 @@ def facts_of(step: StepRecord) -> list[tuple[str, str, str]]:
             numbers.append((f"operand {index}", one.text, how))
         facts += [*numbers[:1], ("operator", step.operator, asked), *numbers[1:]]
     result = step.result if step.result is not None else "no number is written"
-    return [*facts, ("result", result, "rounded" if step.rounded else "")]
+    told = ["rounded"] * step.rounded
+    if step.probability is not None and not step.by_rule:
+        told.append(percent(step.probability))
+    return [*facts, ("result", result, "; ".join(told))]
 
 
 def harmless(text: str) -> str:

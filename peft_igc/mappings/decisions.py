@@ -32,8 +32,8 @@ from .readings import SCALE, Mark
 # Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
 ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text states the operation that is read
-_DASHES = ("-", "\u2212", "－")
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
+_DASHES = ("-", "\u2212", "－")
 _NOWHERE = (-1, -1)
 _UNDEFINED = (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT)
 _STATUSES = {
@@ -130,6 +130,7 @@ class Decision(NamedTuple):
     stated: bool = False  # whether the text states the operation that is calculated
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
     kind: str = ARITHMETIC  # of the operation that a network reads; of an expression in symbols always arithmetic
+    probability: float | None = None  # that `confidence` is compared with; None where no network is asked
 
     @property
     def result(self) -> str:
@@ -208,7 +209,10 @@ def decided(
         for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
             kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
             least = max(least_of(confidence, kind), 0.5)
-            found[step] = _decided(limits, least, said, texts, step, reading)._replace(kind=kind)
+            one = _decided(limits, least, said, texts, step, reading)
+            asks, sure = reading[1] / SCALE, reading[2] / SCALE
+            reached = certainty(asks, sure, stated=one.stated or said.ruled, ruled=said.ruled)
+            found[step] = one._replace(kind=kind, probability=reached)
     return tuple(found)
 
 
@@ -244,7 +248,7 @@ def _decided(
     if cut:
         return _silent(said, "too_long")
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
-        return _silent(said, "unsure")
+        return _silent(said, said.reason.name.lower())
     found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)

@@ -74,7 +74,10 @@ class StepRecord:
     # whether `result` is another number than the exact value; False also where only the digits are known, in steps of
     # an earlier call
     rounded: bool = False
-    confidence: float | None = None  # of the operation that is read; None of rules and of steps of an earlier call
+    # the probability in 0..1 of the reading, and the `confidence` that it has to reach; None of rules and of steps of
+    # an earlier call
+    probability: float | None = None
+    confidence: float | None = None
     row: int = 0  # the text's row in its batch
     anchor: str = ""  # the text of the anchor's token
     before: str = ""  # the last tokens up to the anchor
@@ -107,8 +110,9 @@ class StepRecord:
     @property
     def explanation(self) -> str:
         """Why the step wrote nothing, as a sentence without its end; empty for the status `ok`."""
-        at = f" ({self.confidence:g})" if self.reason == "unsure" and self.confidence is not None else ""
-        at += "" if self.culprit is None else f" (at {self.culprit!r})"
+        at = "" if self.culprit is None else f" (at {self.culprit!r})"
+        if self.reason == "unsure" and self.confidence is not None and self.probability is not None:
+            at = f" ({percent(self.probability)} of {100 * self.confidence:g}%){at}"
         return "" if self.reason is None else EXPLANATIONS[self.reason] + at
 
     @property
@@ -123,9 +127,9 @@ class StepRecord:
         if self.status != "ok":
             read = "" if self.expression is None else f" on {self.expression}"
             return f"silent{read}: {self.explanation}"
-        if self.operator_probability is None:
-            return self.calculation
-        return f"{self.calculation} ({'by rule' if self.by_rule else percent(self.operator_probability)})"
+        if self.by_rule:
+            return f"{self.calculation} (by rule)"
+        return self.calculation if self.probability is None else f"{self.calculation} ({percent(self.probability)})"
 
     def moved(self, move: Callable[[int], int]) -> StepRecord:
         """The step with all positions changed by a function."""
@@ -184,8 +188,19 @@ def record_of(
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
         rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
+        probability=_probability(place) if asked else None,
         confidence=least if asked else None,
     )
+
+
+def _probability(place: Place | None) -> float | None:
+    """The probability of a reading that `confidence` is compared with, None if there is none."""
+    if place is None:
+        return None
+    if place.decision is not None:
+        return place.decision.probability
+    choice = place.event.choice
+    return None if choice is None else float(place.of(choice.probability))
 
 
 def _reason(config: IGCConfig, status: Status, place: Place | None) -> str:

@@ -1,5 +1,7 @@
 """Promises of `igc_trace` about a step: it says what was read, how surely, where, and what came of it."""
 
+import math
+
 import pytest
 import torch
 from checks import watching
@@ -11,6 +13,7 @@ from traced import generate, make
 from peft_igc import igc_trace, tiny_igc, trace
 from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.records import percent
 from peft_igc.tuner.steps import Step
 
 
@@ -83,6 +86,8 @@ def test_probabilities_are_of_the_whole_number_of_its_weakest_place_and_of_the_n
     assert shown.spans == ()
     operator = step.reading.operator[0, 0].softmax(-1)
     assert shown.operator_probability == pytest.approx(operator.max().item(), rel=1e-4)
+    both = math.prod(one.probability for one in shown.operands)
+    assert shown.probability == pytest.approx(operator.max().item() * both, rel=1e-4)
 
 
 def test_a_step_of_tokens_says_what_was_read_and_where():
@@ -122,5 +127,7 @@ def test_a_reading_that_confidence_refuses_is_shown():
     found = trace(model, tokenizer, "What is 58 taken from 936?")
     (step,) = found.steps
     assert (step.status, step.reason) == ("none", "unsure")
-    assert step.summary == "silent on 936 - 58: the reading is less probable than `confidence` (1)"
+    assert 0.9 < step.probability < step.confidence == 1.0
+    part = f"the reading is less probable than `confidence` ({percent(step.probability)} of 100%)"
+    assert step.summary == f"silent on 936 - 58: {part}"
     assert "936" in found.format().split("silent")[1].split("result")[0]
