@@ -300,15 +300,15 @@ def soak() -> str:
 
 def scenarios() -> str:
     """The three cases in which a calculator pays, for the README."""
-    runs = [load("smollm2_by_hand")["runs"], load("gsm8k_solutions")["runs"], load("gsm8k_lora")["runs"]]
-    first, own, lora = list(runs[0].values()), *(next(iter(one.values()))["own"] for one in runs[1:])
-    n = sum(first[0]["sets"][name]["n"] for name in UNREAD)
-    right, wrong = ([sum(run["sets"][name][key] for name in UNREAD) for run in first] for key in ("right", "wrong"))
+    names = ("smollm2_layer_18", "gsm8k_solutions", "gsm8k_lora")
+    plain, *steps = (next(iter(load(name)["runs"].values())) for name in names)
+    own, lora = (one["own"] for one in steps)
+    n, right, wrong = (sum(plain["sets"][name][key] for name in UNREAD) for key in ("n", "right", "wrong"))
     return lines(["case", "with the calculator", "without"], [
         ["A model that writes its steps (SmolLM2-135M with a LoRA, on GSM8K): calculations that are true",
          f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
-        [f"Plain requests that no developer had read, {n} (layer 12, 18 authors, worst of {len(first)} seeds)",
-         f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
+        [f"Plain requests that no developer had read, {n} (SmolLM2-135M, `make demo-smollm2`, one seed)",
+         f"{percent(right / n)}% right, {wrong} wrong, the others silent",
          "not measured"],
         ["Audited numbers: true calculations among those with status `ok` in the first row's solutions",
          f"{percent(own['true_though_ok'])}% of {own['true_though_ok_n']:,}", "no status"],
