@@ -222,6 +222,8 @@ def _checked_tokens(
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
+    if not hasattr(model, "generate"):
+        raise TypeError(f"`model` is a `{type(model).__name__}`. Pass the model first, then its tokenizer.")
     tokens = prompt_tokens(tokenizer, prompts, raw)
     limit = longest_text(model)
     for index, row in enumerate(tokens):

@@ -182,6 +182,8 @@ def test_what_cannot_be_asked_is_refused_with_the_cure(llama, tokenizer):
             generate_answers(llama, tokenizer, ["a1"])
     with pytest.raises(TypeError, match="`prompts` must be a list of strings, got the string 'abc'"):
         generate_answers(llama, tokenizer, "abc")
+    with pytest.raises(TypeError, match="Pass the model first, then its tokenizer"):
+        generate_answers(tokenizer, llama, ["1+1="])
     told = [{"role": "user", "content": "1+1="}, {"role": "assistant", "content": "2"}]
     for prompt, raw in ((["1+1="], False), (told, False), (told[:1], True), ([{**told[0], "content": []}], False)):
         with pytest.raises(
