@@ -8,6 +8,7 @@ a right one. Prompts are not read and anchors not located here. Try it: `pytest 
 Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a result, K operations.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD, classes
+from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
@@ -288,45 +289,26 @@ def encode_steps(
         supervised; `igc_result_scale` [B, A]: digits of the result after the point.
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
+    steps = [step for row in rows for step in (*row, *[UNKNOWN] * (shape[1] - len(row)))]
     count = len(operations)  # K
     indices: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
     indices |= {symbol: k for k, symbol in enumerate(operations)}
-    steps = {(b, a): step for b, row in enumerate(rows) for a, step in enumerate(row)}
-    slots = max([2, *(len(step.operands or ()) for step in steps.values())])  # S
-    tensors = {
-        "igc_operator": torch.full(shape, UNSUPERVISED),
-        "igc_operands": torch.full((*shape, slots, num_digits + 1), PAD),
-        "igc_signs": torch.zeros(*shape, slots, dtype=torch.int64),
-        "igc_result": torch.full((*shape, result_digits), PAD),
-        "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
-        "igc_result_status": torch.full(shape, int(Status.NONE)),
-        "igc_result_scale": torch.zeros(shape, dtype=torch.int64),
-    }
-    # One assignment for all operands and one for all results: one per number would take longer than a step.
-    operands: dict[tuple[int, ...], str] = {
-        (*at, slot): one for at, step in steps.items() for slot, one in enumerate(step.operands or ())
-    }
-    _put(tensors["igc_operands"], tensors["igc_signs"], operands)
-    results = {at: step.result for at, step in steps.items() if step.result is not None}
+    slots = max([2, *(len(step.operands or ()) for step in steps)])  # S
+    # In place of what a step does not have there are empty texts, which have no digits.
+    numbers = [(*(step.operands or ()), *[""] * (slots - len(step.operands or ()))) for step in steps]
+    operands, results = list(itertools.chain(*numbers)), [step.result or "" for step in steps]
     # Without the point and the zeros of `0.05`.
-    bare: dict[tuple[int, ...], str] = {
-        at: "-" * one.startswith("-") + (one.replace(".", "").lstrip("-0") or "0") for at, one in results.items()
+    bare = [one.replace(".", "").lstrip("-0") or "0" * bool(one) for one in results]
+
+    def encoded(values: Iterable[Any], *size: int) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.int64).view(*shape, *size)
+
+    return {
+        "igc_operator": encoded(indices[step.operator] for step in steps),
+        "igc_operands": encoded((classes(one.lstrip("-"), num_digits + 1) for one in operands), slots, num_digits + 1),
+        "igc_signs": encoded((one.startswith("-") for one in operands), slots),
+        "igc_result": encoded((classes(one, result_digits) for one in bare), result_digits),
+        "igc_result_sign": encoded(one.startswith("-") for one in results),
+        "igc_result_status": encoded(step.status for step in steps),
+        "igc_result_scale": encoded(len(one.partition(".")[2]) for one in results),
     }
-    _put(tensors["igc_result"], tensors["igc_result_sign"], bare)
-    _set(tensors["igc_operator"], {at: indices[step.operator] for at, step in steps.items()})
-    _set(tensors["igc_result_status"], {at: int(step.status) for at, step in steps.items()})
-    _set(tensors["igc_result_scale"], {at: len(one.partition(".")[2]) for at, one in results.items()})
-    return tensors
-
-
-def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) -> None:
-    """Writes numbers, keyed by index, into digits [..., width] and signs [...]; longer numbers are truncated."""
-    width = digits.shape[-1]
-    _set(digits, {at: classes(number.lstrip("-"), width) for at, number in numbers.items()})
-    _set(signs, {at: int(number.startswith("-")) for at, number in numbers.items()})
-
-
-def _set(tensor: Tensor, values: Mapping[tuple[int, ...], Any]) -> None:
-    """Writes values, keyed by index."""
-    if values:
-        tensor[torch.tensor(list(values)).unbind(-1)] = torch.tensor(list(values.values()))
