@@ -60,7 +60,7 @@ def phrasings(operator):
     for line in requests["requests"][operator] + requests["counted"][operator]:
         made += expand(line)
     for story in drawing.STORIES[operator]:
-        pairs = itertools.product(expand(story.setup), expand(story.question))
+        pairs = itertools.product(expand(story["setup"]), expand(story["question"]))
         made += map(" ".join, pairs)
     return {template: is_held_out(template) for template in made}
 

@@ -10,7 +10,6 @@ import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
 
@@ -24,17 +23,8 @@ SILENT_KINDS = ("copying", "counting", "dates", "questions", "talk", "prose", "s
 BARE = ("{x}", "{x}", "{x}=", "{x}=", "{x} =", "{x}?", "{x} = ?", "{x}=?")
 
 
-class Story(NamedTuple):
-    """One family of word problems, as `stories.toml` has it."""
-
-    setup: str
-    question: str
-    third: str
-    other: str
-
-
 _REQUESTS, _SILENT, _UNSUPPORTED = map(pools, ("requests", "silent", "unsupported"))
-STORIES = {operator: [Story(**one) for one in stories] for operator, stories in pools("stories")["stories"].items()}
+STORIES: dict[str, list[dict[str, str]]] = pools("stories")["stories"]  # families of word problems, by operator
 
 _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
 _FRAMES: dict[str, Texts] = {
@@ -113,7 +103,7 @@ def _quoted(rng: random.Random) -> Text:
 def _told(asked: str, rng: random.Random, operator: str | None = None) -> Text:
     """A story's setup and then its field `asked`; after a third number the question follows as well."""
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
-    lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
+    lines = [story["setup"], story[asked]] + [story["question"]] * (asked == "third")
     return Text(" ".join(choose(line, rng) for line in lines))
 
 
