@@ -76,7 +76,7 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
     since = context_starts(config.reading_context, rules, anchors, ids=ids)
     for (position, _), first, step in zip(anchors, since, steps, strict=True):
         try:
-            step, reason = _compared(step, _Place(ids, position, first), config)
+            step, reason = _compared(step, ids[: position + 1], first, config)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         if step != UNKNOWN:
@@ -103,16 +103,9 @@ def _mismatch(count: int, steps: int, config: IGCConfig) -> str:
 
 
 # ------------------------------------------------------------------------------------------ compared with the text
-class _Place(NamedTuple):
-    """An anchor in a text: its tokens, the anchor, and the first token that is read."""
-
-    tokens: list[int]
-    anchor: int
-    since: int
-
-
-def _compared(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLabel, str | None]:
-    """The label of a step, and why it is not supervised, or None."""
+def _compared(step: StepLabel, tokens: list[int], since: int, config: IGCConfig) -> tuple[StepLabel, str | None]:
+    """The label of a step, and why it is not supervised, or None; `tokens` is the text up to the anchor, read from the
+    token `since` on."""
     if step.operator in (None, NO_ARITHMETIC):
         return step, None
     if config.token_table is None:  # the hidden interface can learn to read words
@@ -124,8 +117,8 @@ def _compared(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLa
         )
     given, unread = step, None
     if step.expression is not None:
-        step, unread = _of_expression(step, place, config)
-    if unread is not None or (number := _missing(step, place, config)) is None:
+        step, unread = _of_expression(step, tokens, since, config)
+    if unread is not None or (number := _missing(step, tokens, since, config)) is None:
         return step, unread
     if given.expression is None:
         raise ValueError(
@@ -140,11 +133,11 @@ def _compared(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLa
     return dataclasses.replace(step, operator=None, operands=None), unread
 
 
-def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[StepLabel, str | None]:
+def _of_expression(step: StepLabel, tokens: list[int], since: int, config: IGCConfig) -> tuple[StepLabel, str | None]:
     """The label of a step with an expression, and why it is not supervised, or None."""
     assert config.vocabulary is not None
-    limits = Limits.of(config)
-    said = said_at(config.vocabulary, place.tokens, place.anchor, place.since, limits)
+    limits, anchor = Limits.of(config), len(tokens) - 1
+    said = said_at(config.vocabulary, tokens, anchor, since, limits)
     if isinstance(said.found, Value) and said.found.rounded:  # the text asks for it, and the column does not say so
         exact = label_expression(spelled(said.found.items), limits)
         if (exact.result, exact.status) == (step.result, step.status):
@@ -153,7 +146,7 @@ def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[S
         shown = step.result if step.result is not None else f'"{step.status.name.lower()}"'
         raise ValueError(
             f"`{EXPRESSION_COLUMN}` {step.expression!r} is {shown}, but the text before its "
-            f"anchor (token {place.anchor}) is read as an expression with the value {said.value}. Correct the "
+            f"anchor (token {anchor}) is read as an expression with the value {said.value}. Correct the "
             "column or the text."
         )
     if said.reason == Reason.NONE or (said.reason in _OF_VALUES and step.result is None):
@@ -163,15 +156,15 @@ def _of_expression(step: StepLabel, place: _Place, config: IGCConfig) -> tuple[S
     return step, None
 
 
-def _missing(step: StepLabel, place: _Place, config: IGCConfig) -> str | None:
+def _missing(step: StepLabel, tokens: list[int], since: int, config: IGCConfig) -> str | None:
     """An operand that no number in the text spells, so that the reading would point elsewhere."""
     if step.operands is None:
         return None
     assert config.token_table is not None
     assert config.num_digits is not None
     most = config.num_digits + 1
-    runs = number_runs(config.token_table, place.tokens[: place.anchor + 1])
-    known = {run.digits[:most] for run in runs if run.digits and run.first >= place.since}
+    runs = number_runs(config.token_table, tokens)
+    known = {run.digits[:most] for run in runs if run.digits and run.first >= since}
     written = (operand.lstrip("-")[:most] for operand in step.operands)
     return next((number for number in written if number not in known), None)
 
