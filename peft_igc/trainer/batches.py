@@ -5,11 +5,9 @@ which TRL does not tokenize again; its own preparation takes several calls per r
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
-
-from torch.utils.data import Sampler
 
 from ..data.columns import ALL_COLUMNS
 from ..data.dataset import shuffled
@@ -18,27 +16,21 @@ from ..data.dataset import shuffled
 BATCHES_AT_ONCE = 16
 
 
-class Lots(Sampler[int]):
+def in_lots(lengths: Sequence[int], batch_size: int, batches: int, seed: int) -> list[int]:
     """The order of rows in a training of a given number of batches: each batch has rows of similar length.
 
     All rows come in random order, then again in another one. A lot of `BATCHES_AT_ONCE` batches is sorted by length
     and cut into batches, whose order is then shuffled. `lengths` has the number of tokens of each row.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, batches: int, seed: int) -> None:
-        self.lengths, self.batch_size, self.batches, self.seed = list(lengths), batch_size, batches, seed
-
-    def __len__(self) -> int:
-        return self.batches * self.batch_size
-
-    def __iter__(self) -> Iterator[int]:
-        rng = Random(f"tokenized_rows/{self.seed}")
-        source, size = shuffled(range(len(self.lengths)), self.seed), self.batch_size
-        for first in range(0, self.batches, BATCHES_AT_ONCE):
-            lot = sorted(itertools.islice(source, size * BATCHES_AT_ONCE), key=self.lengths.__getitem__)
-            batches = [lot[start : start + size] for start in range(0, len(lot), size)]
-            rng.shuffle(batches)
-            yield from itertools.chain(*batches[: self.batches - first])
+    rng, order = Random(f"tokenized_rows/{seed}"), list[int]()
+    source = shuffled(range(len(lengths)), seed)
+    for first in range(0, batches, BATCHES_AT_ONCE):
+        lot = sorted(itertools.islice(source, batch_size * BATCHES_AT_ONCE), key=lengths.__getitem__)
+        made = [lot[start : start + batch_size] for start in range(0, len(lot), batch_size)]
+        rng.shuffle(made)
+        order += itertools.chain(*made[: batches - first])
+    return order
 
 
 def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from ..tuner.call import Fields
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from . import checks
-from .batches import Lots
+from .batches import in_lots
 from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
 from .collator import SingleDigits, ours
 from .config import IGCSFTConfig, WritingStage
@@ -206,7 +206,7 @@ class IGCTrainer(SFTTrainer):
         if self._stage is None or not hasattr(dataset, "__len__") or "input_ids" not in dataset.column_names:
             return super()._get_train_sampler(train_dataset)
         lengths, batches = map(len, dataset["input_ids"]), self.args.max_steps * self.args.gradient_accumulation_steps
-        return Lots(list(lengths), self._train_batch_size, batches, self.args.seed)
+        return in_lots(list(lengths), self._train_batch_size, batches, self.args.seed)
 
     @property
     def _stage(self) -> WritingStage | None:

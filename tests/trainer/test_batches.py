@@ -6,7 +6,7 @@ from tiny_training import tokenizer as make_tokenizer
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.mixture import Mixture
-from peft_igc.trainer.batches import BATCHES_AT_ONCE, Lots, tokenized
+from peft_igc.trainer.batches import BATCHES_AT_ONCE, in_lots, tokenized
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ LENGTHS = [10 + (7 * n) % 23 for n in range(8 * BATCHES_AT_ONCE)]
 
 
 def test_batches_hold_rows_of_similar_length_in_changing_order():
-    order = list(Lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 0))
+    order = in_lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 0)
     batches = [[LENGTHS[at] for at in order[start : start + 8]] for start in range(0, len(order), 8)]
     assert max(max(batch) - min(batch) for batch in batches) <= 3
     longest = [max(batch) for batch in batches]
     assert longest != sorted(longest)
     assert order[: len(LENGTHS)] != order[len(LENGTHS) :]
-    assert order == list(Lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 0)) != list(Lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 1))
+    assert order == in_lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 0) != in_lots(LENGTHS, 8, 2 * BATCHES_AT_ONCE, 1)
 
 
 def test_a_template_that_rewrites_the_prompt_is_refused(tokenizer):
