@@ -57,7 +57,8 @@ def covering_rows(n: int, seed: int, limits: Limits, prompts: Sequence[Any]) -> 
     """
     rng = random.Random(f"leading digits/{seed}")
     results = itertools.islice(_results(rng, limits), n)
-    return [conversation("", None, _columns(one)) | {"prompt": rng.choice(prompts)} for one in results]
+    steps = (label_expression(f"{written(one)} + 0", Limits()) for one in results)
+    return [conversation("", None, step.columns) | {"prompt": rng.choice(prompts)} for step in steps]
 
 
 def _results(rng: random.Random, limits: Limits) -> Iterator[Fraction]:
@@ -70,8 +71,3 @@ def _results(rng: random.Random, limits: Limits) -> Iterator[Fraction]:
         fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[: min(places, most - len(str(whole)))]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
         yield sign * Fraction(f"{whole}.{fraction}")
-
-
-def _columns(result: Fraction) -> dict[str, Any]:
-    """The columns of a step with this result."""
-    return label_expression(f"{written(result)} + 0", Limits()).columns
