@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -44,16 +44,9 @@ _OF_TEXT = {reason.name.lower() for reason in Reason} - _AFTER_READING
 _OF_FEW_DETAILS = ("refused", "unsure", "status")  # causes whose details are counted
 
 
-class Cause(NamedTuple):
-    """A cause of wrong answers: what happened, what a user can do about it, and the part that is responsible."""
-
-    title: str
-    advice: str
-    part: str
-
-
 _FILE = Path(__file__).parents[1] / "assets" / "audit" / "causes.toml"
-CAUSES = {name: Cause(**cause) for name, cause in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
+# The causes of wrong answers: what happened (`title`), what a user can do (`advice`), what is responsible (`part`).
+CAUSES: dict[str, dict[str, str]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -104,10 +97,10 @@ class Audit:
         report = self.report
         lines = [f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right; {report['wrong']:,} not."]
         for name, count in report["causes"].items():
-            lines.append(f"{count:6,}  {count / report['wrong']:7.2%}  {CAUSES[name].title}")
-            lines.append(f"{'':17}{CAUSES[name].advice}")
+            lines.append(f"{count:6,}  {count / report['wrong']:7.2%}  {CAUSES[name]['title']}")
+            lines.append(f"{'':17}{CAUSES[name]['advice']}")
             lines += [f"{'':17}{n:,} x {detail}" for detail, n in report["details"].get(name, {}).items()]
-            lines.append(f"{'':17}part: {CAUSES[name].part}")
+            lines.append(f"{'':17}part: {CAUSES[name]['part']}")
         return "\n".join(lines)
 
     def as_dict(self, examples: int = 5) -> dict[str, Any]:

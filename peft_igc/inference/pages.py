@@ -39,7 +39,7 @@ def trace_page(texts: Sequence[TextRecord], title: str = "Trace") -> str:
 def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str, Any]) -> str:
     """The page of an audit.
 
-    `causes` has for each the `Cause`, the number of its findings, counted details, and the findings to show.
+    `causes` has for each its entry in `CAUSES`, the number of its findings, counted details, and the findings to show.
     """
     return str(_template().audit(title, lead, causes, report))
 

@@ -152,7 +152,7 @@ def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):
     assert "50.00% of 2 answers are exactly right; 1 not." in printed
     report = json.loads((tmp_path / "out.json").read_text())
     (cause,) = report["causes"]
-    assert CAUSES[cause].title in printed
+    assert CAUSES[cause]["title"] in printed
     assert [one["prompt"] for one in report["examples"][cause]] == ["Add 5 and 7."]
     assert "Add 5 and 7." in (tmp_path / "out.html").read_text()
 
