@@ -29,7 +29,6 @@ from ..trainer.reading_only import read_alone
 from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
-from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step
 from .arguments import Parsed
 
@@ -142,12 +141,9 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
     `rows` is a dataset with operand columns, not tokenized; `batches` those of `held_out_batches`, if made before.
     """
     model = trainer.model
-    config = active_config(model)
-    counts: dict[str, Any] = {}
     with eval_mode(model), torch.no_grad():
-        if config is not None:  # otherwise nothing is read
-            with trainer.compute_loss_context_manager():  # the autocast of the training
-                counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
+        with trainer.compute_loss_context_manager():  # the autocast of the training
+            counts: dict[str, Any] = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
         asks = [any(label not in (NO_ARITHMETIC, *REFUSALS) for label in labels) for labels in labels_of(rows)]
         asking = rows.select([index for index, one in enumerate(asks) if one])  # for a calculation with a result
         counts |= _answered(trainer, model, asking)
