@@ -107,14 +107,14 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         if example.get(STEPS) is not None:
             return steps_of_checked(example)
         try:
-            found = steps_of(example, self.igc_config, "row")
+            found, unread = steps_of(example, self.igc_config, "row")
         except (TypeError, ValueError):
             # Decoding a row takes longer than checking it, so only the names of faulty rows are made.
-            found = steps_of(example, self.igc_config, self._name(example))
-        if found.unread and not self._warned:
+            found, unread = steps_of(example, self.igc_config, self._name(example))
+        if unread and not self._warned:
             self._warned = True
-            warn("unread", "training", "some rows", found.unread[0])
-        return found.at
+            warn("unread", "training", "some rows", unread[0])
+        return found
 
     def _name(self, example: Mapping[str, Any]) -> str:
         """The row's name in errors: its text before the first answer."""

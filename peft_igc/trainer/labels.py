@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from trl import SFTConfig
 
@@ -43,26 +43,20 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
 
 
-class RowSteps(NamedTuple):
-    """The labels of a row by the position of their anchor, and why expressions of it are not read."""
+def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> tuple[dict[int, StepLabel], list[str]]:
+    """The labels of a tokenized row by the position of their anchor, and why expressions of it are not read.
 
-    at: dict[int, StepLabel]
-    unread: list[str]
-
-
-def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
-    """The labels of a tokenized row. `where` is its name in errors.
-
-    If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
-    texts are not supervised.
+    `where` is its name in errors. If there are as many entries as turns, but not as many as anchors, they belong to
+    the turns, and the anchors within texts are not supervised.
 
     Raises:
         TypeError, ValueError: As `check_columns`; or the number of entries fits neither the anchors nor the turns; or
             the text says another expression than its column, or does not spell an operand.
     """
-    found, steps = RowSteps({}, []), check_columns(row, Limits.of(config), where)
+    found, unread = dict[int, StepLabel](), list[str]()
+    steps = check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
-        return found
+        return found, unread
     rules, ids, labels = Rules.of(config), list(row["input_ids"]), row.get("labels", row["input_ids"])
     anchors = anchors_of_labels(rules, ids, labels)
     if len(steps) != len(anchors):
@@ -80,10 +74,10 @@ def steps_of(row: Mapping[str, Any], config: IGCConfig, where: str) -> RowSteps:
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         if step != UNKNOWN:
-            found.at[position] = step
+            found[position] = step
         if reason is not None:
-            found.unread.append(reason)
-    return found
+            unread.append(reason)
+    return found, unread
 
 
 def _mismatch(count: int, steps: int, config: IGCConfig) -> str:
@@ -200,18 +194,18 @@ class RowCheck:
             TypeError, ValueError: As `steps_of`, or if the operands of a step follow its anchor.
         """
         where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
-        found = steps_of(row, self.config, where)
-        for anchor, step in found.at.items():
+        found, unread = steps_of(row, self.config, where)
+        for anchor, step in found.items():
             self._check_order(row, anchor, step, where)
         last = len(row["input_ids"])
         if self.max_length is not None and last > self.max_length:
             # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a
             # step is kept with its anchor and one more token: the label after a prompt's end makes it an anchor.
             last = -1 if self.keep_end else self.max_length - 2
-        kept = {at: step for at, step in found.at.items() if at <= last}
-        cut = any(step.operator is not None for at, step in found.at.items() if at > last)
+        kept = {at: step for at, step in found.items() if at <= last}
+        cut = any(step.operator is not None for at, step in found.items() if at > last)
         other = [said for at, step in kept.items() if (said := self._other_answer(row, at, step, where))]
-        told = {"cut": ["Set `max_length` higher."] * cut, "unread": found.unread, "other": other}
+        told = {"cut": ["Set `max_length` higher."] * cut, "unread": unread, "other": other}
         for kind, reasons in told.items():
             if reasons and self.is_stream and is_new(_told, f"{self.dataset_name} {kind}"):
                 warn(kind, self.dataset_name, "some rows", reasons[0], self.max_length)
