@@ -338,22 +338,20 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
 
     The step was read at a temperature of 1, and `decisions` are those at the last anchors.
     """
-    if step.reading is None:
-        return [(0.0,) * len(TEMPERATURES)] * len(decisions)
+    assert step.reading is not None  # observers see all readings
     found = []
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
             asked, sure = (_last(step, x).tolist() for x in reading.chances()[:2])
-            found.append([_certainty(*one) for one in zip(decisions, asked, sure, strict=True)])
+            pairs = zip(decisions, asked, sure, strict=True)
+            found.append([0.0 if one is None else _certainty(one, *chances) for one, *chances in pairs])
         else:
             found.append(_last(step, reading.choose().probability).tolist())
     return list(zip(*found, strict=True))
 
 
-def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
-    """`certainty` of a decision, 0 without one."""
-    if decision is None:
-        return 0.0
+def _certainty(decision: Decision, asked: float, sure: float) -> float:
+    """`certainty` of a decision."""
     ruled = decision.said.ruled
     return certainty(asked, sure, stated=decision.stated or ruled, ruled=ruled)
