@@ -11,13 +11,14 @@ import functools
 import random
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ...numbers.calculator import NO_ARITHMETIC
 from ..files import read_rows
 from ..mixture import Mixture
-from .phrases import Style, fill, of_length, with_places
+from .phrases import fill, of_length, with_places
 
 
 _FOLDER = Path(__file__).parent / "by_hand"
@@ -141,8 +142,8 @@ def draw(
     if mixture.decimals and not chosen.constraints & {"small", "year"} and rng.random() < mixture.decimals:
         ordered = not chosen.constraints.isdisjoint({"a>b", "b>a"})
         values = dict(zip(values, with_places(list(values.values()), rng, ordered), strict=True))
-    separators = 0.0 if "year" in chosen.constraints else mixture.separators
-    text = fill(template, values, Style.drawn(template, separators, mixture.spelled_signs, rng), rng)
+    shown = replace(mixture, separators=0.0) if "year" in chosen.constraints else mixture
+    text = fill(template, values, shown, rng)
     operands = None if chosen.operator == NO_ARITHMETIC else (values[chosen.order[0]], values[chosen.order[1]])
     return text, chosen.operator, operands
 

@@ -5,7 +5,7 @@ alternatives is a *template*; `{a}` is a field that is filled later. A fixed has
 part it belongs to, so the split is the same on every machine and nobody selects it. The hash ignores capitals,
 punctuation, spaces and the choice of the sign for "times": no held-out template is a trained one with another full
 stop. Plain brackets must not contain alternatives. Fields are numbers in all the ways in which people write them
-(`Style`), names, dates, small things; a text may be typed in a hurry (`casual`).
+(`fill`), names, dates, small things; a text may be typed in a hurry (`casual`).
 """
 
 import functools
@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ..mixture import Mixture
 
 
 # The completion of every row in which the calculator gives no number.
@@ -100,43 +102,31 @@ _RANGES = {
 _OF_LOOK_ALIKES = re.compile(rf"\{{({'|'.join(_RANGES)})\}}")
 
 
-class Style(NamedTuple):
-    """How the numbers of one text are written."""
+def fill(template: str, values: Mapping[str, str], mixture: Mixture, rng: random.Random) -> str:
+    """Fills the fields of a template that have a value.
 
-    separated: bool = False  # `1,234,567`
-    spelled: bool = False  # Negative numbers in brackets or in words where they are alone
-    in_words: bool = False  # Rather in words, `negative 58`
-
-    @classmethod
-    def drawn(cls, template: str, separators: float, spelled_signs: float, rng: random.Random) -> "Style":
-        """A style for a template; each of the two with its probability."""
-        separated, spelled = rng.random() < separators, rng.random() < spelled_signs
-        return cls(separated, spelled, spelled and rng.random() < 0.6 and not _SYMBOL.search(template))
-
-    def written(self, number: str, before: str, after: str, rng: random.Random) -> str:
-        """A canonical number between two pieces of a template."""
-        digits = number.lstrip("-")
-        whole, point, places = digits.partition(".")
-        shown = f"{int(whole):,}{point}{places}" if self.separated else digits
-        if digits == number:
-            return shown
-        alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
-        if self.in_words and alone:
-            return f"{'negative' if before.endswith('minus ') else rng.choice(('negative', 'minus'))} {shown}"
-        touched = re.match(r"\.[0-9{]|[%²³^!(]|\*\*|\{", after) and not alone
-        if (before[-1:] in "+-*/×÷·−" and before and not touched) or (self.spelled and alone):
-            return f"(-{shown})"
-        return f"-{shown}"
-
-
-def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> str:
-    """Fills the fields of a template that have a value; those of `NUMBERS` in a style."""
+    Numbers, those of `NUMBERS`, are written `1,234,567` in a fraction `separators` of the texts. In a fraction
+    `spelled_signs` negative ones that stand alone are written in brackets or, rather, in words: `negative 58`.
+    """
+    separated, spelled = rng.random() < mixture.separators, rng.random() < mixture.spelled_signs
+    in_words = spelled and rng.random() < 0.6 and not _SYMBOL.search(template)
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name not in NUMBERS or name not in values:
             return values.get(name, match[0])
-        return style.written(values[name], template[: match.start()], template[match.end() :], rng)
+        digits, before, after = values[name].lstrip("-"), template[: match.start()], template[match.end() :]
+        whole, point, places = digits.partition(".")
+        shown = f"{int(whole):,}{point}{places}" if separated else digits
+        if digits == values[name]:
+            return shown
+        alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
+        if in_words and alone:
+            return f"{'negative' if before.endswith('minus ') else rng.choice(('negative', 'minus'))} {shown}"
+        touched = re.match(r"\.[0-9{]|[%²³^!(]|\*\*|\{", after) and not alone
+        if (before[-1:] in "+-*/×÷·−" and before and not touched) or (spelled and alone):
+            return f"(-{shown})"
+        return f"-{shown}"
 
     return _FIELD.sub(value, template)
 

@@ -12,7 +12,7 @@ print(HELD_OUT.request('+', '2', '3', random.Random(0), Mixture()))"`.
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -20,7 +20,7 @@ from typing import ClassVar
 from ..mixture import Mixture
 from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, NUMBERS, UNABLE, Style, Text, drawn, pools, words
+from .phrases import BIGBENCH, NUMBERS, UNABLE, Text, drawn, pools, words
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -65,7 +65,7 @@ class Wording:
         decide how they are written.
         """
         if bigbench:
-            return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
+            return Text(phrases.fill(BIGBENCH[operator], {"a": a, "b": b}, mixture, rng))
         first, second, is_whole = Decimal(a), Decimal(b), "." not in a + b
         countable = is_whole and second >= 0 and first >= (second if operator == "-" else 0)
         countable = countable and (operator, b) != ("/", "0")
@@ -74,7 +74,7 @@ class Wording:
         name, other = rng.sample(words("people"), 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
         counted = thing if "ow many {thing}" in draft.text else None
-        return Text(_filled(draft.text, fields, rng, mixture), thing=counted)
+        return Text(phrases.fill(draft.text, fields, mixture, rng), thing=counted)
 
     def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """Arithmetic that the calculator does not support, in the frames of supported arithmetic.
@@ -88,7 +88,7 @@ class Wording:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
             numbers = _some_negative(numbers, rng)
-        return Text(_filled(template, phrases.values_of(numbers, rng), rng, mixture), kind=wanted)
+        return Text(phrases.fill(template, phrases.values_of(numbers, rng), mixture, rng), kind=wanted)
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """A text that asks for no calculation; arguments as in `unsupported_request`."""
@@ -107,7 +107,7 @@ class Wording:
         if set(_FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
             numbers = _some_negative(numbers, rng)
         values = phrases.values_of(numbers, rng)
-        return Text(_filled(found.text, values, rng, mixture), completion.format(**values), found.kind)
+        return Text(phrases.fill(found.text, values, mixture, rng), completion.format(**values), found.kind)
 
     def expression(self, symbols: str, rng: random.Random) -> str:
         """An expression in symbols, bare or in a frame that makes a template of these parts with it."""
@@ -151,12 +151,6 @@ def _larger_first(numbers: Sequence[str]) -> list[str]:
 def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
     """The numbers, about half of them negative."""
     return [f"-{number}" if number != "0" and rng.random() < 0.5 else number for number in numbers]
-
-
-def _filled(template: str, values: Mapping[str, str], rng: random.Random, mixture: Mixture) -> str:
-    """A filled template, with its numbers in the forms of the mixture."""
-    style = Style.drawn(template, mixture.separators, mixture.spelled_signs, rng)
-    return phrases.fill(template, values, style, rng)
 
 
 class _Few(Wording):
