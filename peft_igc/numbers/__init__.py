@@ -7,18 +7,4 @@
 Imports `text` and torch. Start with `digits`, then `calculator`; `docs/how_it_works.md` has their place.
 """
 
-from .calculator import OPERATIONS, Result, Status, calculate
-from .digits import PAD, decode
-from .tokenizer_profile import TokenizerProfile, check_tokenizer
-
-
-__all__ = [
-    "OPERATIONS",
-    "PAD",
-    "Result",
-    "Status",
-    "TokenizerProfile",
-    "calculate",
-    "check_tokenizer",
-    "decode",
-]
+__all__ = ["calculator", "digits", "tokenizer_profile"]
