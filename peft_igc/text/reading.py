@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .expressions import ALL_WORDS, NUMBERS, STRANGE, WORDS, Expression, NeedsMore
@@ -34,7 +32,6 @@ _DEFAULT = Limits()
 # Refusals for what is around an expression.
 _EXCUSED = {Reason.NOT_UNDERSTOOD, Reason.OTHER_NUMBER, Reason.NO_EXPRESSION, Reason.MALFORMED}
 
-Read = Callable[[str], Value | Refusal]
 Found = TypeVar("Found", bound=Value | Refusal)
 
 PLAIN_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
@@ -89,11 +86,11 @@ def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: boo
     found = _read_wish(text, limits)
     if isinstance(found, Value) or found.reason not in _EXCUSED:
         return found
-    line, read_symbols = text[shift:].rstrip(" $€£"), functools.partial(_read_wish, limits=limits)
+    line = text[shift:].rstrip(" $€£")
     in_words = in_words and not (strict and text.rstrip()[-1:] in "$€£")  # whose words may be cents
-    refusal = read_symbols(line) if shift else found
-    alone = refusal if isinstance(refusal, Value) else _without_others(line, refusal, read_symbols, strict)
-    worded = _without_words(line, read_symbols, strict) if in_words and not isinstance(alone, Value) else None
+    refusal = _read_wish(line, limits) if shift else found
+    alone = refusal if isinstance(refusal, Value) else _without_others(line, refusal, limits, strict)
+    worded = _without_words(line, limits, strict) if in_words and not isinstance(alone, Value) else None
     value = worded or alone
     return found if value is None or (strict and isinstance(value, Refusal)) else _moved(value, shift)
 
@@ -209,7 +206,7 @@ def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, st
 
 
 # ------------------------------------------------------------------------------- other numbers and words at `=`
-def _without_others(text: str, found: Refusal, read: Read, strict: bool) -> Value | Refusal | None:
+def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> Value | Refusal | None:
     """What the expression before an equals sign is worth without the numbers before it, for which it is refused; None
     if these may matter.
 
@@ -227,7 +224,7 @@ def _without_others(text: str, found: Refusal, read: Read, strict: bool) -> Valu
     separated = before[-1] == "equal" or _last_word(text[:start]) in words().reasons  # `16 is 32 / 2`
     if strict and not (separated and _is_apart(before, text[:start])):
         return None
-    alone = read(text[start:])
+    alone = _read_wish(text[start:], limits)
     return _moved(alone._replace(alone=False), start) if isinstance(alone, Value) else _moved(alone, start)
 
 
@@ -244,14 +241,14 @@ def _last_word(text: str) -> str:
     return match[1].casefold() if match else ""
 
 
-def _without_words(text: str, read: Read, strict: bool) -> Value | None:
+def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
     """The value of a clause that has words between its numbers, and ends at the equals sign of a text; None if it may
     mean another. Where it is `strict`, no other number is in the clause (`5 cats and 3 dogs + 4 =`), no single word in
     front, such as a label (`Task 7 - 12 + 30 =`), and the words after a number name something.
 
     `3 cats for Ann + 4 for Bob` has an operator between any two numbers. Words that say nothing of a value are blanks
-    there, so that the characters stay where they are, and `read` judges what is left. Two words excuse what is before
-    them, as they do for `read`: `The third tank has 30 here + 4 there`.
+    there, so that the characters stay where they are, and `_read_wish` judges what is left. Two words excuse what is
+    before them, as they do there: `The third tank has 30 here + 4 there`.
     """
     kinds, _, ends = split(f"{text}\n")
     begin = at = len(kinds) - 2  # the equals sign, before the end of the line
@@ -287,7 +284,7 @@ def _without_words(text: str, read: Read, strict: bool) -> Value | None:
         return None
     if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
         return None
-    found = read(f"{' ' * left}{kept[left:].translate(_DASHES)}=")
+    found = _read_wish(f"{' ' * left}{kept[left:].translate(_DASHES)}=", limits)
     if not isinstance(found, Value):
         return None
     differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
