@@ -25,8 +25,7 @@ from .values import Limits, Reduction, Refusal, Value, finished
 
 MOST_READ = 4096  # characters; what needs more is refused
 _WINDOWS = (128, 512, MOST_READ)  # that are read, until nothing before one matters
-_CLOSED = re.compile(rf"[=＝][ $€£]*{HEADER}+\s*\Z")
-_AT_EQUALS = re.compile(r"[=＝][ $€£]*\Z")
+_AT_EQUALS = re.compile(rf"[=＝][ $€£]*({HEADER}+\s*)?\Z")  # also as the end of a message
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )–(?= [$€£(]?[0-9])")  # no range, where a result is due
 _DEFAULT = Limits()
 # Refusals for what is around an expression.
@@ -63,16 +62,15 @@ def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
             tokens whose text is not known.
         limits: of numbers and values.
     """
-    closed = _CLOSED.search(text, max(len(text) - _WINDOWS[0], 0))
-    if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
-        strict = read_at_equals(text[: closed.start() + 1], limits)
-        kinds = [item.kind for item in strict.items]
-        # One number alone may be the last one of a request in words: `58 times 36 =`.
-        if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
-            return strict
-        return strict if isinstance(strict, Value) else _read_wish(text, limits)
-    at_equals = _AT_EQUALS.search(text, max(len(text) - _WINDOWS[0], 0))
-    return (read_at_equals if at_equals else _read_wish)(text, limits)
+    equals = _AT_EQUALS.search(text, max(len(text) - _WINDOWS[0], 0))
+    if equals is None or equals[1] is None:
+        return (_read_wish if equals is None else read_at_equals)(text, limits)
+    # A message that ends with `=` is read as strictly as a text at an anchor `=`.
+    strict = read_at_equals(text[: equals.start() + 1], limits)
+    kinds = [item.kind for item in strict.items]
+    # One number alone may be the last one of a request in words: `58 times 36 =`.
+    is_told = isinstance(strict, Value) or (strict.reaches and (kinds.count("number") > 1 or ")" in kinds))
+    return strict if is_told else _read_wish(text, limits)
 
 
 def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: bool = True) -> Value | Refusal:
