@@ -72,7 +72,14 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
             _check_function(pieces, operands, function, said)
         items = _items(operands, operation)
         in_order = stated and operands[0].at <= operands[-1].at
-        found = _value(operands, operation, limits, items, whole=not in_order)
+        values = tuple(item.value for item in items if item.kind == "number")
+        if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
+            raise Refused(Reason.TOO_LONG, long[0])
+        exact = calculated(operation, values, limits, whole=not in_order)
+        value, written_as = finished(exact, limits)
+        span = min(item.span[0] for item in items), max(item.span[1] for item in items)
+        step = Reduction(operation, values, exact, span)
+        found = Value(value, written_as, items, span, False, False, False, (step,), rounded=value != exact)
     except Refused as refused:
         found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())
     return Answer(found, stated)
@@ -161,14 +168,3 @@ def calculated(
     if whole and not limits.rounding.always and value.denominator > 1 and {one.denominator for one in values} == {1}:
         raise Refused(Reason.INEXACT)
     return value
-
-
-def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...], whole: bool) -> Value:
-    values = tuple(one.value or Fraction(0) for one in operands)
-    if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
-        raise Refused(Reason.TOO_LONG, long[0])
-    exact = calculated(operation, values, limits, whole=whole)
-    value, text = finished(exact, limits)
-    span = min(item.span[0] for item in items), max(item.span[1] for item in items)
-    step = Reduction(operation, values, exact, span)
-    return Value(value, text, items, span, False, False, False, (step,), rounded=value != exact)
