@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..text.operations import FUNCTIONS
 from ..text.rounding import Division
-from .digits import PAD, is_number, to_left_aligned, to_right_aligned
+from .digits import PAD, is_number, leading_zeros, shifted_left, to_right_aligned
 
 
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
@@ -123,7 +123,7 @@ def _finish(outcome: _Outcome, malformed: Tensor, result_digits: int) -> Result:
     status = torch.where(malformed, int(Status.UNDEFINED), status)
     ok = status == int(Status.OK)
     negative = ok & (outcome.sign == 1) & (right != 0).any(-1)  # zero has no sign
-    left = torch.where(ok.unsqueeze(-1), to_left_aligned(right), PAD)
+    left = torch.where(ok.unsqueeze(-1), shifted_left(right, leading_zeros(right), PAD), PAD)
     return Result(left, negative.to(torch.int64), status, torch.zeros_like(status))
 
 
@@ -174,10 +174,6 @@ def _add(a: _Operand, b: _Operand, division: Division) -> _Outcome:
     negative = top < 0
     total, _ = _carry(torch.where(negative.unsqueeze(-1), -total, total), 10**_ADDITION_LIMB)
     return _Outcome(_from_limbs(total, _ADDITION_LIMB), negative.to(torch.int64), torch.zeros_like(a.sign))
-
-
-def _subtract(a: _Operand, b: _Operand, division: Division) -> _Outcome:
-    return _add(a, _Operand(b.digits, 1 - b.sign), division)
 
 
 def _multiplication_limb(width: int) -> int:
@@ -237,9 +233,9 @@ def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     count = -(-width // _DIVISION_LIMB)
     size = count * _DIVISION_LIMB
     dividend, divisor = _widen(dividend, size), _widen(divisor, size)
-    shift = ((divisor != 0).cumsum(-1) == 0).sum(-1, keepdim=True).clamp(max=size - 1)
-    a = _to_limbs(_shifted_left(_widen(dividend, 2 * size), shift), _DIVISION_LIMB)  # [..., 2 * count]
-    b = _widen(_to_limbs(_shifted_left(divisor, shift), _DIVISION_LIMB), count + 1)
+    shift = leading_zeros(divisor)
+    a = _to_limbs(shifted_left(_widen(dividend, 2 * size), shift, 0), _DIVISION_LIMB)  # [..., 2 * count]
+    b = _widen(_to_limbs(shifted_left(divisor, shift, 0), _DIVISION_LIMB), count + 1)
     remainder = _widen(a[..., :count], count + 1)  # less than the divisor
     leading = min(3, count + 1)
     weights = torch.full((leading,), base, device=b.device).cumprod(0).flip(0) // base
@@ -259,16 +255,9 @@ def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     return _from_limbs(torch.cat(quotient, -1), _DIVISION_LIMB)[..., size - width :], remainder
 
 
-def _shifted_left(right: Tensor, by: Tensor) -> Tensor:
-    """Digits [..., n] times 10^by, for `by` [..., 1]; digits beyond the front are lost."""
-    size = right.shape[-1]
-    source = torch.arange(size, device=right.device) + by
-    return torch.where(source < size, right.gather(-1, source.clamp(max=size - 1)), 0)
-
-
 OPERATIONS: dict[str, Callable[[_Operand, _Operand, Division], _Outcome]] = {
     "+": _add,
-    "-": _subtract,
+    "-": lambda a, b, division: _add(a, _Operand(b.digits, 1 - b.sign), division),
     "*": _multiply,
     "/": _divide,
 }

@@ -61,12 +61,16 @@ def to_right_aligned(digits: Tensor) -> Tensor:
     return torch.where(source >= 0, digits.gather(-1, source.clamp(min=0)), 0)
 
 
-def to_left_aligned(right: Tensor) -> Tensor:
-    """The inverse of `to_right_aligned`, without leading zeros; zero becomes `[0, PAD, ...]`."""
-    width = right.shape[-1]
-    leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
-    source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., D]
-    return torch.where(source < width, right.gather(-1, source.clamp(max=width - 1)), PAD)
+def leading_zeros(right: Tensor) -> Tensor:
+    """[..., 1] int64: how many zeros right-aligned digits [..., n] begin with; of zero its last one does not count."""
+    return ((right != 0).cumsum(-1) == 0).sum(-1, keepdim=True).clamp(max=right.shape[-1] - 1)
+
+
+def shifted_left(right: Tensor, by: Tensor, filler: int) -> Tensor:
+    """Digits [..., n] without the first `by` [..., 1], and with as many of a `filler` at their end."""
+    size = right.shape[-1]
+    source = torch.arange(size, device=right.device) + by
+    return torch.where(source < size, right.gather(-1, source.clamp(max=size - 1)), filler)
 
 
 def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
