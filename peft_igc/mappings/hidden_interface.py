@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
-from ..text.vocabulary import UNSEEN
+from ..text.vocabulary import PADDING, UNSEEN
 from .attention import Attention, Block, LayerMix, batches, float_logits, one_batch, rms
 from .readings import Reading
 
@@ -62,36 +62,26 @@ class HiddenInputMapping(nn.Module):
             self.digit_bias[:, :2, PAD] = -100
             self.operator_head.bias[1:] -= 100
 
-    def compress(self, h: Tensor, embedded: Tensor | None = None) -> Tensor:
-        """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
-
-        `embedded` is ignored; the token interface uses it.
-        """
+    def compress(self, h: Tensor) -> Tensor:
+        """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors."""
         return self.compression(self.norm(h.to(self.compression.weight.dtype))).to(h.dtype)  # Eq. 1
 
-    def forward(
-        self,
-        kept: Tensor,
-        valid: Tensor,
-        anchors: Tensor,
-        ids: Tensor | None = None,
-        since: Tensor | None = None,
-    ) -> Reading:
+    def forward(self, kept: Tensor, ids: Tensor, anchors: Tensor, since: Tensor) -> Reading:
         """Reads each anchor.
 
         Args:
             kept: [B, L, d], compressed states of the text so far.
-            valid: [B, L] bool, False for padding.
+            ids: [B, L] int64 token ids. Only `PADDING` and `UNSEEN` matter, which no step attends to.
             anchors: [B, A] int64 in 0..L-1, or -1 for none, whose reading is finite but meaningless.
-            ids: [B, L] int64 token ids; only `UNSEEN` ones matter, which no step attends to.
-            since: [B, A] int64, the first token that each anchor reads; None is the first token of the row.
+            since: [B, A] int64, the first token that each anchor reads.
         """
         (b, length, _), a = kept.shape, anchors.shape[1]
         row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
         anchor = anchors.clamp(min=0).flatten()
-        since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
+        since = since.flatten().minimum(anchor)
         # A missing anchor attends to the first token even if it is padding: attention without entries would be NaN.
-        seen = valid if ids is None else valid & (ids != UNSEEN)
+        valid = ids != PADDING  # [B, L]
+        seen = valid & (ids != UNSEEN)
         first = torch.where(anchors.flatten() >= 0, since, -1)
         if one_batch(a):
             slots = self._attend(kept, valid, seen, row, anchor, first, length)

@@ -20,7 +20,7 @@ from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from ..text.values import Limits
-from ..text.vocabulary import PADDING, UNSEEN
+from ..text.vocabulary import UNSEEN
 from .adapter import Adapter
 from .anchors import Anchors, context_starts, positions
 from .call import Call, Fields, ReadingDone, thread
@@ -117,7 +117,7 @@ class _Context(NamedTuple):
         """What the network reads in all steps."""
         if self.texts is None:
             last, since = self.ends
-            reading = adapter.reader(self.kept, self.ids != PADDING, last, self.ids, since)
+            reading = adapter.reader(self.kept, self.ids, last, since)
         else:
             reading = adapter.reader(self.kept, self.texts)
         return reading if adapter.reader.training else reading.cooled(adapter.config.temperature)

@@ -10,6 +10,7 @@ from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
 from peft_igc.numbers.digits import PAD
 from peft_igc.text.spelling import ENDS, Spelled
+from peft_igc.text.vocabulary import PADDING
 
 
 H, D, K, R = 24, 4, 4, 5
@@ -26,10 +27,10 @@ def writer():
 
 def test_a_missing_anchor_in_a_row_of_padding_reads_the_first_token():
     """Never attention over nothing, which some kernels answer with NaN."""
-    mapping, padding = HiddenInputMapping(H, config()), torch.zeros(2, 4, dtype=torch.bool)
+    mapping, first, padding = HiddenInputMapping(H, config()), torch.tensor([[0]] * 2), torch.full((2, 4), PADDING)
     with torch.no_grad():
         kept = mapping.compress(torch.randn(2, 4, H))
-        got, want = mapping(kept, padding, torch.tensor([[-1]] * 2)), mapping(kept, ~padding, torch.tensor([[0]] * 2))
+        got, want = mapping(kept, padding, first - 1, first), mapping(kept, 0 * padding, first, first)
     torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
 
 

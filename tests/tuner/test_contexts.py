@@ -29,12 +29,11 @@ def reader(interface):
 
 def read(mapping, kept, valid, anchors, ids, since):
     """What a mapping reads at anchors, from the tokens `since` on."""
+    ids = ids.masked_fill(~valid, PADDING)
     if isinstance(mapping, HiddenInputMapping):
-        return mapping(kept, valid, anchors, ids, since)
-    rows = ids.masked_fill(~valid, PADDING).tolist()
-    return mapping(
-        kept, StepTexts.of_lists(mapping.tokens, rows, anchors.flatten().tolist(), since.flatten().tolist())
-    )
+        return mapping(kept, ids, anchors, since)
+    steps = anchors.flatten().tolist(), since.flatten().tolist()
+    return mapping(kept, StepTexts.of_lists(mapping.tokens, ids.tolist(), *steps))
 
 
 @pytest.fixture
