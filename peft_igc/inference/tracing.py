@@ -288,7 +288,7 @@ def _detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
         operator_probability=float(1 - asked[-1]) if by_rule else float(choice.operator_chance),
         operator_runner_up=None if by_rule else symbols[second],
         operator_runner_up_probability=None if by_rule else float(asked[second]),
-        expression_span=None if by_rule is None else (first + by_rule.first, first + by_rule.last),
+        expression_span=None if by_rule is None else (first + by_rule.tokens[0], first + by_rule.tokens[1]),
         # such as `4 * 5 = 20`
         reductions=tuple(
             f"{one} = refused" if one.result is None else str(one)
@@ -317,7 +317,7 @@ def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[i
         return ()
     runs = number_runs(table, event.ids[place.row].tolist())
     if by_rule is not None:
-        chosen = [run for run in runs if by_rule.first <= run.first <= by_rule.last]
+        chosen = [run for run in runs if by_rule.tokens[0] <= run.first <= by_rule.tokens[1]]
     else:
         begins, positions = {run.first: run for run in runs}, place.of(event.reading.positions).tolist()
         chosen = [begins[positions[one]] for one in at if positions[one] in begins]

@@ -45,7 +45,7 @@ _STATUSES = {
 
 
 class Said(NamedTuple):
-    """What one text says in symbols, and where: indices of tokens, -1 for none."""
+    """What one text says in symbols, and where."""
 
     found: Value | Refusal  # of `text.read`
     text: str  # the characters that were read
@@ -53,11 +53,6 @@ class Said(NamedTuple):
     begin: int
     start: int
     ends: list[int]  # characters up to the end of each token from `begin` on, as in `vocabulary.Spelled`
-    # `first`, `last`: of the expression
-    first: int = -1
-    last: int = -1
-    # the first and the last token of what caused a refusal of the text; not of a refused value
-    culprit: tuple[int, int] = _NOWHERE
 
     @property
     def ruled(self) -> bool:
@@ -89,8 +84,21 @@ class Said(NamedTuple):
         first, last = run.first - self.begin, run.last - self.begin
         return (self.ends[first - 1] if first else 0) - self.start, self.ends[last] - self.start
 
-    def tokens_of(self, span: Span) -> tuple[int, int]:
-        """The first and the last token of some characters."""
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """`tokens_of` the expression."""
+        return self.tokens_of(self.found.span)
+
+    @property
+    def culprit(self) -> tuple[int, int]:
+        """`tokens_of` what caused a refusal of the text; of a refused value none."""
+        found = self.found
+        return self.tokens_of(None if isinstance(found, Value) or found.ruled else found.culprit)
+
+    def tokens_of(self, span: Span | None) -> tuple[int, int]:
+        """The first and the last token of some characters, -1 for none."""
+        if span is None:
+            return _NOWHERE
         first, last = (self.start + one for one in span)
         return self.begin + bisect_right(self.ends, first), self.begin + bisect_left(self.ends, last)
 
@@ -152,14 +160,7 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     begin = max(since - len(vocabulary.header), 0)  # the name of a role belongs to the control token before it
     text, ends = vocabulary.spell(ids[begin : anchor + 1])
     start = ends[since - begin - 1] if since > begin else 0
-    found = read(text[start:], limits)
-    said = Said(found, text[start:], begin, start, ends)
-    if found.span is not None:
-        first, last = said.tokens_of(found.span)
-        said = said._replace(first=first, last=last)
-    if isinstance(found, Refusal) and found.culprit is not None and not found.ruled:
-        said = said._replace(culprit=said.tokens_of(found.culprit))
-    return said
+    return Said(read(text[start:], limits), text[start:], begin, start, ends)
 
 
 def kind_of(operation: str) -> str:
@@ -254,8 +255,7 @@ def _decided(
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, stated=stated)
-    culprit = _NOWHERE if found.culprit is None else said.tokens_of(found.culprit)
-    return Decision(said, found, found.id, stated=stated, culprit=culprit)
+    return Decision(said, found, found.id, stated=stated, culprit=said.tokens_of(found.culprit))
 
 
 def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) -> tuple[list[tuple[Run, bool]], bool]:
