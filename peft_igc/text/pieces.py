@@ -66,28 +66,22 @@ def words() -> Words:
 
     A unit of one language names no operation in another: Dutch `min` is a minus, but `5 min` are minutes.
     """
-    kinds: dict[str, str] = {}
-    units: dict[str, tuple[str, str]] = {}
-    lists: dict[str, set[str]] = {"labels": set(), "joints": set(), "reasons": set()}
-    named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
+    lists = ("labels", "joints", "reasons")
+    named: dict[str, dict[str, str]] = {one: {} for one in ("words", "functions", "operations", *lists)}
+    kinds, units = named["words"], dict[str, tuple[str, str]]()
     for path in sorted(FOLDER.glob("??.toml"), key=lambda path: (path.stem != "en", path)):
         read = tomllib.loads(path.read_text(encoding="utf-8"))
-        for kind, listed in read.get("words", {}).items():
-            for word in listed:
-                kinds.setdefault(word.casefold(), kind)
+        for section, found in named.items():
+            for name, spelled in read.get(section, {}).items():
+                for word in spelled:
+                    found.setdefault(word.casefold(), name)
         for quantity, names in read.get("units", {}).items():
             for unit, spelled in names.items():
                 for word in spelled:
                     if kinds.setdefault(word.casefold(), "unit") == "unit":
                         units.setdefault(word.casefold(), (quantity, unit))
-        for section, gathered in lists.items():
-            gathered.update(map(str.casefold, read.get(section, {}).get("words", ())))
-        for section, found in named.items():
-            for name, spelled in read.get(section, {}).items():
-                for word in spelled:
-                    found.setdefault(word.casefold(), name)
     operations = {word: name for word, name in named["operations"].items() if kinds.get(word) != "unit"}
-    return Words(kinds, units, named["functions"], operations, *map(frozenset, lists.values()))
+    return Words(kinds, units, named["functions"], operations, *(frozenset(named[one]) for one in lists))
 
 
 class Pieces(NamedTuple):
