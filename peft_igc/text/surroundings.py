@@ -44,11 +44,6 @@ def look_alike(text: str, start: int, end: int) -> Span | None:
     return None if found is None else found.span()
 
 
-def _refuse_number(read: Expression, at: int) -> Refused:
-    """The refusal of a further number, or of what is numeric and not understood."""
-    return read.refuse(Reason.OTHER_NUMBER if read.kinds[at] in NUMBERS else Reason.NOT_UNDERSTOOD, at)
-
-
 def before_equals(read: Expression, at: int) -> None:
     """Judges what is before an expression that ends at `=`, from the piece `at` on."""
     _label(read, at)
@@ -57,7 +52,7 @@ def before_equals(read: Expression, at: int) -> None:
     chain = read.linked and read.said[first].casefold() in read.known.operations
     while (kind := read.kind(at)) not in _ENDS:
         if kind in NUMBERS or kind in STRANGE:
-            raise _refuse_number(read, at)
+            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         if danger:
             pass
         elif _plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign"):
@@ -176,7 +171,7 @@ def before_request(read: Expression, at: int) -> bool:
         elif kind == "number" and phase == "mark":
             words, phase, at = 0, "", _before_list_number(read, at) + 1
         elif kind in NUMBERS or kind in STRANGE:
-            raise _refuse_number(read, at)
+            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         else:
