@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..numbers.calculator import Result, Status
-from ..numbers.digits import PAD
+from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
@@ -32,7 +32,6 @@ from .readings import SCALE, Mark
 # Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
 ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text states the operation that is read
-FIELDS = 3  # integers of a result before its digits: status, sign and scale
 _DASHES = ("-", "\u2212", "－")
 _NOWHERE = (-1, -1)
 _UNDEFINED = (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT)
@@ -289,18 +288,17 @@ def _silent(said: Said, why: str) -> Decision:
 
 
 def _packed(decision: Decision | None, width: int) -> list[int]:
-    """The integers of a result of `width` digits."""
-    if decision is None:
-        return [int(Status.NONE), 0, 0, *[PAD] * width]
-    text, plain = decision.result, decision.result.removesuffix("%")
+    """The integers of a result: status, sign and scale, and `width` digits."""
+    status, text = (Status.NONE, "") if decision is None else (decision.status, decision.result)
+    plain = text.removesuffix("%")
     digits = plain.replace(".", "").lstrip("-0") or "0" * bool(text)
     places = len(plain.partition(".")[2])
     scale = places if plain == text else -1 - places
-    return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
+    return [int(status), text[:1] == "-", scale, *classes(digits, width)]
 
 
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
     packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
-    packed = packed.view(*shape, FIELDS + width)
-    return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
+    packed = packed.view(*shape, 3 + width)
+    return Result(packed[..., 3:], packed[..., 1], packed[..., 0], packed[..., 2])
