@@ -176,11 +176,6 @@ class HiddenOutputMapping(nn.Module):
                 nn.init.eye_(linear.weight)  # each head compares, and hands on, its own part
             nn.init.zeros_(self.query.weight)
 
-    def close(self) -> None:
-        """Zeroes the last layer, so that the update is zero; its gradient is not."""
-        nn.init.zeros_(self.write_down.weight)
-        nn.init.zeros_(self.write_down.bias)
-
     def forward(
         self,
         h: Tensor,

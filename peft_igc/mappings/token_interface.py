@@ -235,11 +235,6 @@ class TokenOutputMapping(nn.Module):
         self.gate_down = nn.Linear(gate_dim, 1)
         self.context = nn.Linear(gate_dim, ffn, bias=False)  # the best update depends on the text before it
 
-    def close(self) -> None:
-        """Zeroes the last layer, so that the update is zero; its gradient is not."""
-        nn.init.zeros_(self.write_down.weight)
-        nn.init.zeros_(self.write_down.bias)
-
     def forward(self, h: Tensor, embedded: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
 

@@ -24,6 +24,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
+from ..mappings.attention import close
 from .adapter import Adapter, make_mappings
 from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
 from .config import IGCConfig
@@ -88,7 +89,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """Adds the adapter `adapter_name` with new weights on the decoder layer's device."""
         reader, writer = make_mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
         if config.init_weights:
-            writer.close()
+            close(writer)
         else:
             reader.read_two_digits()
         self.igc_config[adapter_name] = config
