@@ -129,7 +129,7 @@ def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
         whole = evaluate(found.items[::-1], limits, steps)
         value, written = finished(whole.value, limits, percent=whole.sum, fewest=_cents(found))
     except Refused as refused:
-        if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
+        if refused.reason is Reason.OTHER_NUMBER and (alike := look_alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, ruled, steps)
     items, rounded = tuple(found.items[::-1]), value != whole.value
@@ -161,12 +161,6 @@ def _in_request(found: Expression, last: int) -> bool:
     return before_request(found, left) and not found.spoken
 
 
-def _alike(found: Expression, text: str) -> Span | None:
-    """The characters of an expression that look like something else."""
-    items = found.items
-    return look_alike(text, items[-1].span[0], max(items[0].span[1], found.end)) if items else None
-
-
 def _numbers(found: Expression) -> int:
     return sum(item.kind == "number" for item in found.items)
 
@@ -176,7 +170,7 @@ def _check(found: Expression, text: str) -> None:
     items = found.items
     if _numbers(found) < 2 and not any(item.kind == "call" for item in items):
         raise Refused(Reason.NO_EXPRESSION)
-    if (alike := _alike(found, text)) is not None:
+    if (alike := look_alike(found, text)) is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
     if len({sign for sign, _ in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.currencies[0][1])

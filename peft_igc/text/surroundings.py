@@ -35,8 +35,11 @@ _DATE = re.compile(
 _RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|[.,][0-9])(?=%| ?[^\W\d_]{2,})")
 
 
-def look_alike(text: str, start: int, end: int) -> Span | None:
-    """The date, telephone number or range in a part of a text, None if there is none."""
+def look_alike(read: Expression, text: str) -> Span | None:
+    """The date, telephone number or range in an expression of a text, None if there is none."""
+    if not read.items:
+        return None
+    start, end = read.items[-1].span[0], max(read.items[0].span[1], read.end)
     ranges = _RANGE.finditer(text, start, end)
     # Longer numbers are larger, leading zeros included.
     rising = (one for one in ranges if (len(one[1]), one[1]) < (len(one[2]), one[2]))
