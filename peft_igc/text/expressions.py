@@ -329,7 +329,9 @@ class Expression:
                 touching = False
             elif kind in _UNIT_WORDS and not (single and kind == "request") and count < _MOST_UNIT_WORDS:
                 count, touching, measure = count + (not touching), True, kind == "unit"
-                self._unit(at)
+                named = self.known.units.get(self.said[at].casefold())
+                if named is not None and self.kinds[self.skip(at - 1)] not in ("/", "per"):
+                    self.units.append(named)  # unless it divides: `km/hour`, `hours a day`
             elif kind == "per" or (kind == "and" and count and not touching):
                 self.joined = True
                 if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
@@ -345,9 +347,3 @@ class Expression:
                 number = number or (not touching and (kind in NUMBERS or kind in CLOSE))
                 return at, None if number else count
             at -= 1
-
-    def _unit(self, at: int) -> None:
-        """Notes a measure, unless it divides: `km/hour`, `hours a day`."""
-        measure = self.known.units.get(self.said[at].casefold())
-        if measure is not None and self.kinds[self.skip(at - 1)] not in ("/", "per"):
-            self.units.append(measure)
