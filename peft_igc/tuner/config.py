@@ -23,6 +23,7 @@ from ..text.token_table import TokenTable
 from ..text.vocabulary import Vocabulary, turn_ends, user_header
 from .anchor_rules import assistant_header, text_rule
 from .base_model import TINY, TINY_FOLDER
+from .call import EMBEDDINGS
 from .config_values import MESSAGE, PROMPT_END, SINCE_LAST_ANCHOR, settle, with_help
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
@@ -263,9 +264,14 @@ class IGCConfig(PeftConfig):
         return (self.layer,) if self.read_from is None else tuple(self.read_from)
 
     @property
-    def layers_captured(self) -> tuple[int, ...]:
-        """Those of `layers_read` whose outputs are kept until `layer` has run."""
-        return tuple(index for index in self.layers_read if index != self.layer)
+    def inputs(self) -> tuple[int, ...]:
+        """What tokens are compressed from: `layers_read`, and in the token interface `EMBEDDINGS`."""
+        return self.layers_read if self.interface == "hidden" else (*self.layers_read, EMBEDDINGS)
+
+    @property
+    def layers_captured(self) -> list[int]:
+        """Those of `inputs` that are kept until `layer` has run, in the order in which they come."""
+        return sorted({*self.inputs} - {self.layer})
 
     def to_dict(self) -> dict[str, Any]:
         """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""

@@ -26,7 +26,7 @@ from transformers.cache_utils import Cache
 
 from ..mappings.attention import close
 from .adapter import Adapter, make_mappings
-from .call import EMBEDDINGS, Call, current_call, recall_call, remember_call
+from .call import Call, current_call, recall_call, remember_call
 from .config import IGCConfig
 from .graphs import act_in_graph, act_with_plan, has_plan
 from .hooks.notices import is_new, watch_training
@@ -180,7 +180,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if len(rivals) > 1:
             raise ValueError(several_active(rivals))
         adapter = self.adapter(active[0])
-        call.bypassed = self._bypassed(adapter.config, call)
+        # An earlier decoder layer that is read and whose hooks did not run.
+        missing = (max(at, 0) for at in adapter.config.layers_captured if at not in call.outputs)
+        call.bypassed = next(missing, None)
         if call.bypassed is not None:
             return None  # `hooks` warns at the end of the call
         call.ran = adapter.name
@@ -205,12 +207,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         else:
             written = self._act(adapter, h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
-
-    def _bypassed(self, config: IGCConfig, call: Call) -> int | None:
-        """Index of an earlier decoder layer that is read and whose hooks did not run; None if there is none."""
-        if config.interface == "tokens" and EMBEDDINGS not in call.outputs:
-            return 0
-        return next((index for index in config.layers_captured if index not in call.outputs), None)
 
     def adapter(self, name: str) -> Adapter:
         """What a pass needs of an adapter."""

@@ -89,7 +89,7 @@ class IGCModel(BaseTuner):
             )
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
-        install(base, layers[0])
+        install(base)
         capture(base, layers, peft_config.layers_captured)
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:

@@ -18,7 +18,7 @@ import torch
 from ..text.spelling import Row
 from .adapter import Adapter
 from .anchors import NONE, Anchors, anchors_of_call
-from .call import EMBEDDINGS, Call, check_mask, text_ids
+from .call import Call, check_mask, text_ids
 from .state.cache import States
 from .state.text_state import TextState
 from .steps import read_and_calculate
@@ -181,8 +181,7 @@ def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
 def inputs_of(adapter: Adapter, h: torch.Tensor, call: Call) -> list[torch.Tensor]:
     """The outputs [B, T, H] of this call that tokens are compressed from; h [B, T, H] is the adapter's layer's."""
     config = adapter.config
-    read = config.layers_read if config.interface == "hidden" else (*config.layers_read, EMBEDDINGS)
-    inputs = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in read]
+    inputs = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in config.inputs]
     return [x.detach() for x in inputs] if config.detach_reading and torch.is_grad_enabled() else inputs
 
 

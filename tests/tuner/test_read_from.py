@@ -9,7 +9,7 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 
 from peft_igc.tuner.call import current_call
-from peft_igc.tuner.hooks.calls import CaptureOutput
+from peft_igc.tuner.hooks.calls import Capture
 from peft_igc.tuner.hooks.install import capture
 
 
@@ -23,7 +23,7 @@ def reading(model, ids):
 @contextmanager
 def shifted(index, size=1.0):
     """Adds a constant to what is captured of one decoder layer; what later layers see stays as it is."""
-    plain = CaptureOutput.__call__
+    plain = Capture.__call__
 
     def capture(self, layer, args, output):
         plain(self, layer, args, output)
@@ -32,7 +32,7 @@ def shifted(index, size=1.0):
             call.outputs[index] = call.outputs[index] + size
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CaptureOutput, "__call__", capture)
+        patch.setattr(Capture, "__call__", capture)
         yield
 
 
@@ -64,7 +64,7 @@ def test_a_deleted_adapter_leaves_no_hook_that_no_other_needs():
     layers = base.model.layers
 
     def captured():
-        return [any(isinstance(h, CaptureOutput) for h in layer._forward_hooks.values()) for layer in layers]
+        return [any(isinstance(h, Capture) for h in layer._forward_hooks.values()) for layer in layers]
 
     assert captured()[:3] == [True, True, False]
     model.set_adapter("b")

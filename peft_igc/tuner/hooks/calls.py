@@ -153,34 +153,25 @@ def with_fields(output: Any, fields: Fields, add_to_loss: bool) -> ModelOutput:
 
 
 class Capture:
-    """Forward pre-hook of the first decoder layer: stores its input as the call's token embeddings.
+    """Hook of a decoder layer: stores its output in the call, for calculators that read it at a later one.
 
-    The layer's input contains everything that the architecture does to embeddings (Gemma's scaling, OPT's projection,
-    NEFTune's noise). An object instead of a closure, so that copies and pickles of the model work.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-
-    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        call = current_call(self.model)
-        if call is not None:
-            call.outputs[EMBEDDINGS] = args[0] if args else kwargs["hidden_states"]
-
-
-class CaptureOutput:
-    """Forward hook of a decoder layer: stores its output in the call, for calculators that read it at a later one.
-
-    A pass for the reading alone ends here if this is the last layer that the calculator reads.
+    With the index `EMBEDDINGS` it is a pre-hook of the first layer, and stores that layer's input. It contains
+    everything that the architecture does to embeddings (Gemma's scaling, OPT's projection, NEFTune's noise). An object
+    instead of a closure, so that copies and pickles of the model work.
     """
 
     def __init__(self, model: nn.Module, index: int) -> None:
         self.model, self.index = model, index
 
-    def __call__(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], given: Any) -> None:
+        """`given` is the layer's output, or before it runs its keyword arguments."""
         call = current_call(self.model)
-        if call is not None:
-            call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
-            reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
-            if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
-                read_early(reader.adapter(name), call)
+        if call is None:
+            return
+        if self.index == EMBEDDINGS:
+            call.outputs[EMBEDDINGS] = args[0] if args else given["hidden_states"]
+            return
+        call.outputs[self.index] = given[0] if isinstance(given, tuple) else given
+        reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
+        if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
+            read_early(reader.adapter(name), call)  # a pass for the reading alone ends with the last layer it reads

@@ -10,9 +10,10 @@ from peft.utils import load_peft_weights
 from torch import nn
 from transformers.utils.loading_report import LoadStateDictInfo
 
+from ..call import EMBEDDINGS
 from ..config import IGCConfig
 from ..saving.companions import with_companions
-from .calls import CallWrapper, Capture, CaptureOutput
+from .calls import CallWrapper, Capture
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
 
@@ -47,12 +48,11 @@ class LoadWeightsWrapper(Wrapper):
 _WRAPPERS = (CallWrapper, PrepareInputsWrapper, GenerateWrapper, ContinuousBatchingWrapper, LoadWeightsWrapper)
 
 
-def install(model: nn.Module, first_layer: nn.Module) -> None:
-    """Installs the hooks on a causal LM and on its first decoder layer. A second call does nothing."""
-    if "_igc_handles" in model.__dict__:
+def install(model: nn.Module) -> None:
+    """Installs the wrappers on a causal LM. A second call does nothing."""
+    if "_igc_layers" in model.__dict__:
         return
-    model.__dict__["_igc_layers"] = []
-    model.__dict__["_igc_handles"] = [first_layer.register_forward_pre_hook(Capture(model), with_kwargs=True)]
+    model.__dict__.update(_igc_layers=[], _igc_captured={})
     # The instance gets attributes that shadow the methods of its class: `generate` has no hooks, and a forward hook
     # does not run after a `KeyboardInterrupt` (torch 2.13), so the call would stay on its thread's stack.
     for kind in _WRAPPERS:
@@ -61,16 +61,20 @@ def install(model: nn.Module, first_layer: nn.Module) -> None:
 
 
 def capture(model: nn.Module, layers: nn.ModuleList, indices: Iterable[int]) -> None:
-    """Makes decoder layers of a causal LM, on which the hooks are installed, give their outputs to the calls."""
-    captured = model.__dict__.setdefault("_igc_captured", {})
-    for index in indices:
-        if index not in captured:
-            captured[index] = layers[index].register_forward_hook(CaptureOutput(model, index))
+    """Makes decoder layers of a causal LM, on which the wrappers are installed, give their outputs to the calls; for
+    `EMBEDDINGS` the first one its input."""
+    captured = model.__dict__["_igc_captured"]
+    for index in {*indices} - captured.keys():
+        hook = Capture(model, index)
+        if index == EMBEDDINGS:
+            captured[index] = layers[0].register_forward_pre_hook(hook, with_kwargs=True)
+        else:
+            captured[index] = layers[index].register_forward_hook(hook)
 
 
 def release(model: nn.Module, needed: Iterable[int]) -> None:
     """Removes the hooks of `capture` but for those of the layers `needed`."""
-    captured = model.__dict__.get("_igc_captured", {})
+    captured = model.__dict__["_igc_captured"]
     for index in set(captured).difference(needed):
         captured.pop(index).remove()
 
@@ -78,10 +82,8 @@ def release(model: nn.Module, needed: Iterable[int]) -> None:
 def uninstall(model: nn.Module) -> None:
     """Removes the hooks and restores the model's own methods."""
     release(model, ())
-    model.__dict__.pop("_igc_captured", None)
-    model.__dict__.pop("_igc_layers", None)
-    for handle in model.__dict__.pop("_igc_handles", []):
-        handle.remove()
+    for name in ("_igc_captured", "_igc_layers"):
+        del model.__dict__[name]
     for kind in _WRAPPERS:
         wrapper = model.__dict__.get(kind.name)
         if isinstance(wrapper, kind):
