@@ -94,7 +94,7 @@ class Known:
         assert adapter.style is not None
         self.adapter, self.config, self.reads = adapter, adapter.config, reads
         self.rules, self.style = adapter.rules, adapter.style
-        self._lasts = {sequence[-1] for sequence in self.rules.sequences}
+        self._lasts = self.rules.lasts
 
     def extended(self, text: Text, ids: Sequence[int]) -> tuple[Text, list[Step]]:
         """The text with more tokens, and the steps at the anchors among these."""

@@ -62,6 +62,11 @@ class Rules(NamedTuple):
         return self.turns + self.inline
 
     @property
+    def lasts(self) -> set[int]:
+        """The last token of each sequence."""
+        return {sequence[-1] for sequence in self.sequences}
+
+    @property
     def longest(self) -> int:
         """The number of tokens of the longest sequence, at least 1."""
         return max([1, *map(len, self.sequences)])
@@ -80,13 +85,6 @@ class Rules(NamedTuple):
                 if end - len(one) >= since and ids[end - 1] == one[-1] and list(ids[end - len(one) : end]) == one:
                     return end - len(one)
         return since
-
-    def found(self, ids: list[int], new: int) -> dict[int, int]:
-        """The kinds of the anchors among the `new` last tokens of a row, by their indices among these; `ids` begins as
-        many tokens before these as the longest sequence has, less one."""
-        lasts, before = {sequence[-1] for sequence in self.sequences}, len(ids) - new
-        ends = (at for at in range(before, len(ids)) if ids[at] in lasts)
-        return {at - before: kind for at in ends if (kind := self.kind(ids, at + 1))}
 
 
 def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
@@ -139,11 +137,11 @@ def anchors_of_row(
         ends: positions in the text of ends of prompts.
         searched_from: first position at which a token sequence may end.
     """
-    named = rules.found(ids, new) if rules.sequences else {}
-    kinds = {at + start: kind for at, kind in named.items() if at + start >= searched_from}
-    kinds |= {at: kinds.get(at) or rules.kind(ids, at - start - new + len(ids) + 1) for at in ends}
-    found = [Anchor(*one) for one in kinds.items()]
-    return sorted(found) if rules.sequences else found
+    first, lasts = start + new - len(ids), rules.lasts
+    places = [at for at in range(max(start, searched_from), start + new) if ids[at - first] in lasts] if lasts else []
+    found = {at: rules.kind(ids, at - first + 1) for at in (*places, *ends)}
+    anchors = [Anchor(at, kind) for at, kind in found.items() if kind or at in ends]
+    return sorted(anchors) if lasts else anchors
 
 
 def anchors_of_labels(rules: Rules, ids: list[int], labels: Sequence[int]) -> list[Anchor]:

@@ -27,8 +27,7 @@ def make_plan(adapter: Adapter, ids: torch.Tensor, states: States) -> None:
     if generation is not None and generation.anchors is not None and not generation.passed:
         return  # the end of the prompt may be in it
     known = ids.tolist()  # no synchronization if they are on the CPU
-    lasts = {sequence[-1] for sequence in adapter.rules.sequences}
-    if state.reader != adapter.key or not lasts.isdisjoint(token for (token,) in known):
+    if state.reader != adapter.key or not adapter.rules.lasts.isdisjoint(token for (token,) in known):
         return
     after, told = state.appended(ids.to(state.ids.device), None), None
     if state.may_write:

@@ -19,6 +19,7 @@ from peft_igc.tuner.anchors import (
     Rules,
     anchors_of_call,
     anchors_of_labels,
+    anchors_of_row,
     context_starts,
     even,
     positions,
@@ -199,13 +200,10 @@ def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
         new = draw.randint(1, shape[1])
         for row, real in zip(ids.tolist(), valid.tolist(), strict=True):
             shown = [token if there else PADDING for token, there in zip(row, real, strict=True)]
-            expected = [
-                end - 1 - shape[1] + new
-                for end in range(shape[1] - new + 1, shape[1] + 1)
-                if any(shown[max(end - len(one), 0) : end] == one for one in sequences)
-            ]
-            assert rules(sequences).found(shown, new) == dict.fromkeys(expected, BEGIN)
-            assert rules(sequences, sequences).found(shown, new) == dict.fromkeys(expected, INLINE)
+            ends = range(shape[1] - new + 1, shape[1] + 1)
+            named = [end for end in ends if any(shown[max(end - len(one), 0) : end] == one for one in sequences)]
+            for found, kind in ((rules(sequences), BEGIN), (rules(sequences, sequences), INLINE)):
+                assert anchors_of_row(found, shown, 0, new, []) == [Anchor(at - ends[0], kind) for at in named]
 
 
 def test_a_training_batch_has_the_anchors_of_its_forward_pass():
