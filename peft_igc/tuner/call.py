@@ -109,16 +109,14 @@ class Call:
     # out of a copy (`remember_call`)
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False  # whether gradients were off when the adapter ran in training mode
-    state: Any = None  # the state of the text after this pass, None before the adapter has run
     event: Any = None  # what this pass has read, if somebody observes or its generation logs steps; else None
     # the texts in a row of several, of `engines.continuous_batching`; None where each text has its row
     packed: Any = None
 
-    def log(self) -> None:
-        """Logs the steps of this pass for the caller of `generate`, if it asked for them."""
-        log = None if self.generation is None else self.generation.log
-        if log is not None and self.state is not None and not torch.compiler.is_compiling():
-            log.add(self.state, self.event)
+    @property
+    def log(self) -> Any:
+        """What logs the steps of this pass for the caller of `generate`; None if nobody asked for them."""
+        return None if self.generation is None else self.generation.log
 
     @property
     def is_lean(self) -> bool:

@@ -90,7 +90,6 @@ def _act(
         if generation is not None and generation.cache is not None and cache_layer in generation.cache.layers:
             call.generation = generation
     out = act(adapter, h, call, states, features)
-    call.log()
     return h.clone() if out is h else out  # no view of an input
 
 

@@ -82,7 +82,8 @@ def act(
     # 5 Keep what later calls need.
     if _reading_is_over(adapter, call) and not state.is_static:
         state = state.unread()
-    call.state = state
+    if call.log is not None:
+        call.log.add(state, call.event)
     if states is not None:
         # a stored graph would outlive its backward pass
         states.set(adapter.name, state.with_rows(torch.Tensor.detach) if torch.is_grad_enabled() else state)

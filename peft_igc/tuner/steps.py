@@ -157,7 +157,7 @@ def read_and_calculate(
         result = results_of(decisions, at.shape, config.result_digits or 0, at.device)
     else:
         result = calculate_step(config, reading.choose(), context.legible)
-    if thread.observers or (call.generation is not None and call.generation.log is not None):
+    if thread.observers or call.log is not None:
         call.event = Step(at, reading, result, decisions, context.first, context.ids)
     for observer in thread.observers:
         observer(call.event)

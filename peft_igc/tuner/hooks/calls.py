@@ -41,7 +41,6 @@ class CallWrapper(Wrapper):
         try:
             _take_arguments(call, args, kwargs)
             output = self.original(*args, **kwargs)
-            call.log()
             if call.ran is None and not torch.compiler.is_compiling():
                 tell_of_bypass(call)
             if call.report is None or output is None:
