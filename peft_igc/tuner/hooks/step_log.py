@@ -27,6 +27,7 @@ class _Pass(NamedTuple):
     anchors: Anchors
     steps: Steps
     rows: tuple[Row, ...]  # empty in the hidden interface
+    event: Step | None  # the last of these steps, which the pass has read
 
 
 class StepLog:
@@ -39,22 +40,18 @@ class StepLog:
     def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:
         self.config, self.length, self.beams = config, length, beams
         self._passes: list[_Pass] = []
-        self._events: list[tuple[int, Step]] = []  # by the token that the pass predicts
 
     def add(self, state: TextState, event: Step | None = None) -> None:
         """Logs one forward pass: the state of the text after it, and what it has read."""
+        if not self.beams and self._passes and self._passes[-1].event is None:
+            self._passes.pop()  # the steps of this pass contain all earlier ones
         token = max(state.length - self.length, 0)
-        if not self.beams:
-            self._passes.clear()  # the steps of this pass contain all earlier ones
-        self._passes.append(_Pass(token, state.anchors, state.steps, state.rows))
-        if event is not None:
-            self._events.append((token, event))
+        self._passes.append(_Pass(token, state.anchors, state.steps, state.rows, event))
 
     def of_sequences(self, finished: Generated, beams: torch.Tensor | None) -> tuple[tuple[StepRecord, ...], ...]:
         """The steps of each returned sequence, by position; `beams` [rows, longest answer] are its `beam_indices`, -1
         after an answer's end, None without beams."""
         start = finished.start
-        read = [(token, event, event.anchors.tolist()) for token, event in self._events]
         found = []
         for row, answer in enumerate(finished.sequences[:, finished.prompt :].tolist()):
             count = next((at + 1 for at, token in enumerate(answer) if token in finished.ends), len(answer))
@@ -62,17 +59,17 @@ class StepLog:
             # The last token was never read, and anchors that assisted decoding took back are after it.
             last = self.length + len(lineage) - 1
             places: dict[int, tuple[_Pass, int, int]] = {}
+            events: dict[int, Place] = {}
             for one in self._passes:
                 at = lineage[min(one.token, len(lineage) - 1)]
-                if one.token < len(lineage) or not self.beams:
-                    known = enumerate(one.anchors[at])
-                    places |= {anchor.at: (one, at, index) for index, anchor in known if 0 <= anchor.at < last}
-            events: dict[int, Place] = {}
-            for token, event, rows in read:
-                at = lineage[min(token, len(lineage) - 1)]
                 # Assisted decoding reads more tokens than it keeps.
-                if token < len(lineage) or not self.beams:
-                    events |= {place: Place(event, at, index) for index, place in enumerate(rows[at])}
+                if one.token < len(lineage) or not self.beams:
+                    known = [anchor.at for anchor in one.anchors[at]]
+                    if self.beams or one is self._passes[-1]:
+                        places |= {place: (one, at, index) for index, place in enumerate(known) if 0 <= place < last}
+                    if one.event is not None:
+                        new = known[-one.event.anchors.shape[1] :]
+                        events |= {place: Place(one.event, at, index) for index, place in enumerate(new)}
             found.append(tuple(self._step(*places[at], events.get(at), start, last) for at in sorted(places)))
         return tuple(found)
 
