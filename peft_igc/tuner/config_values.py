@@ -62,14 +62,9 @@ def name_of(entry: str) -> str:
     return "default" if entry == ".." else entry.rpartition("/")[2]
 
 
-def check_entries(value: Any) -> None:
-    """Refuses what is neither None nor a list of entries, with a ValueError that has the value."""
-    listed = isinstance(value, list) and all(isinstance(entry, str) and _ENTRY.fullmatch(entry) for entry in value)
-    if value is not None and not listed:
-        raise ValueError(
-            f"`trained_with={value!r}` is not a list of other adapters, such as `['low_rank']`. "
-            "Restore the `adapter_config.json` saved with the weights, or remove the field."
-        )
+def are_entries(value: Any) -> bool:
+    """Whether a value is a list of entries."""
+    return isinstance(value, list) and all(isinstance(entry, str) and _ENTRY.fullmatch(entry) for entry in value)
 
 
 def settle(config: Any) -> None:
@@ -79,7 +74,11 @@ def settle(config: Any) -> None:
     _set_sizes(config)
     _check_choices(config)
     _check_anchors(config)
-    check_entries(config.trained_with)
+    if (others := config.trained_with) is not None and not are_entries(others):
+        raise ValueError(
+            f"`trained_with={others!r}` is not a list of other adapters, such as `['low_rank']`. "
+            "Restore the `adapter_config.json` saved with the weights, or remove the field."
+        )
 
 
 def _are_numbers(value: Any) -> bool:

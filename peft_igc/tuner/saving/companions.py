@@ -21,7 +21,7 @@ from torch import nn
 
 from ..base_model import without_peft
 from ..config import IGC_PEFT_TYPE, IGCConfig
-from ..config_values import check_entries, name_of
+from ..config_values import are_entries, name_of
 
 
 # Name and folder of the LoRA below a calculator in `peft-igc sft`; PEFT (0.21) warns about the name "lora".
@@ -156,12 +156,9 @@ def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
 def companions_in(folder: Path) -> list[Path]:
     """The folders of the adapters that were trained with the calculator in a local folder."""
     saved = _saved_config(folder)
-    entries = saved.get("trained_with") or [] if saved.get("peft_type") == IGC_PEFT_TYPE else []
-    try:
-        check_entries(entries)
-    except (ValueError, TypeError):  # reported where that folder is loaded
-        return []
-    return [Path(os.path.normpath(folder / entry)) for entry in entries]
+    entries: Any = saved.get("trained_with") if saved.get("peft_type") == IGC_PEFT_TYPE else None
+    # Other values are reported where that folder is loaded.
+    return [Path(os.path.normpath(folder / entry)) for entry in entries] if are_entries(entries) else []
 
 
 def _saved_config(folder: Path) -> dict[str, Any]:
