@@ -10,6 +10,7 @@ Try it: `pytest tests/tuner/test_text_state.py`
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Callable
@@ -168,6 +169,7 @@ class States:
         return 0 if _is_windowed(self._layer) else getattr(self._layer, "max_cache_len", 0)
 
 
+@functools.cache
 def _following_class(cls: type) -> type:
     """A subclass of one cache layer class whose row and length operations are applied to the states as well.
 
@@ -216,12 +218,9 @@ def _following_class(cls: type) -> type:
     return made
 
 
-_following_classes: dict[type, type] = {}
-
-
 def _follow(cache_layer: Any, cls: type) -> None:
     """Gives an object of class `cls` the class of `_following_class`, and a key."""
-    cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+    cache_layer.__class__ = _following_class(cls)
     cache_layer._igc_key = torch.tensor(number_of(cache_layer)) if hasattr(cache_layer, "max_cache_len") else None
 
 
