@@ -327,7 +327,7 @@ class IGCConfig(PeftConfig):
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
         """Saves the config and the model card. PEFT calls it last, after it has written a card of its own there."""
         super().save_pretrained(save_directory, **kwargs)
-        write_card(Path(save_directory), self.base_model_name_or_path, config=self.to_dict())
+        write_card(Path(save_directory), self.base_model_name_or_path)
 
     @classmethod
     def from_tokenizer(

@@ -52,9 +52,9 @@ def test_the_card_says_what_the_adapter_is_and_has_no_placeholder_and_no_path(sa
 
 
 def test_the_card_has_the_confidence_of_each_kind(saved):
-    kinds = {"arithmetic": 0.9, "functions": 0.5, "lists": 0.7}
-    config = json.loads((saved / "adapter_config.json").read_text()) | {"confidence": kinds}
-    write_card(saved, "org/base", config=config)
+    path, kinds = saved / "adapter_config.json", {"arithmetic": 0.9, "functions": 0.5, "lists": 0.7}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"confidence": kinds}))
+    write_card(saved, "org/base")
     assert "(`confidence`) | arithmetic 0.9, functions 0.5, lists 0.7 |" in card(saved)
 
 

@@ -16,25 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from peft.utils import CONFIG_NAME
 
 from ..base_model import TINY, TINY_FOLDER
 from ..config_values import name_of
 
 
 RECORD = "## Training record"
-_CONFIG = "adapter_config.json"
 _OURS = ("base_model", "library_name", "pipeline_tag", "tags")  # metadata that is written here
 
 _TEMPLATE = Path(__file__).with_name("card.txt")
 
 
-def write_card(
-    folder: Path,
-    base: str | None,
-    adapter: str | None = None,
-    record: str | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> None:
+def write_card(folder: Path, base: str | None, adapter: str | None = None, record: str | None = None) -> None:
     """Writes the card of an adapter.
 
     Args:
@@ -42,11 +36,9 @@ def write_card(
         base: Name of the base model, or its path, of which only the last part is written.
         adapter: Hub id or path for the quick start. None: the one of an earlier card, else the folder's own name.
         record: Section that begins with `RECORD`. None: the one of an earlier card.
-        config: The adapter's config, with its saved fields. None: that of the folder, if there is one.
     """
-    if config is None and (folder / _CONFIG).is_file():
-        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    path = folder / "README.md"
+    path, saved = folder / "README.md", folder / CONFIG_NAME
+    settings = _settings(json.loads(saved.read_text(encoding="utf-8"))) if saved.is_file() else ""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
     front, body = (found[1], text[found.end() :]) if found else ("", text)
@@ -59,7 +51,7 @@ def write_card(
     name, is_public = _public_name(base)
     body = _TEMPLATE.read_text(encoding="utf-8").format(
         base_name=f"`{name}`" if name else "a causal language model",
-        settings="" if config is None else _settings(config),
+        settings=settings,
         record=record,
         versions=_versions(),
         adapter=adapter,
