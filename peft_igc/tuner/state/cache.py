@@ -62,8 +62,8 @@ def forget_plan(cache: Cache | None) -> None:
             one._igc_plan = None
 
 
-def carrier_index(cache: Cache, layer: int) -> int:
-    """Index of the cache layer that carries the states of an adapter on decoder layer `layer`.
+def states_of(cache: Cache, layer: int) -> States:
+    """The states of an adapter on decoder layer `layer`, attached to a layer of the cache on first use.
 
     That decoder layer's own, if it has keys and values. In hybrid models it may have a linear attention's state
     instead, which has no length; the nearest layer with keys and values is used then. Of a static cache with sliding
@@ -81,33 +81,22 @@ def carrier_index(cache: Cache, layer: int) -> int:
             "steps could follow. Models without any attention layer need `use_cache=False`."
         )
     # A form of `min` that `torch.compile` knows (torch 2.13).
-    found = sorted((_is_windowed(layers[index]), abs(index - layer), index) for index in known)[0][2]
-    if missing := [name for name in _OPERATIONS if not hasattr(layers[found], name)]:
+    index = sorted((_is_windowed(layers[at]), abs(at - layer), at) for at in known)[0][2]
+    carrier, cls = layers[index], type(layers[index])
+    if missing := [name for name in _OPERATIONS if not hasattr(carrier, name)]:
         raise TypeError(
-            f"The cache layer `{type(layers[found]).__name__}` has no `{'`, `'.join(missing)}`, so the calculator's "
-            "steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+            f"The cache layer `{cls.__name__}` has no `{'`, `'.join(missing)}`, so the calculator's steps cannot "
+            "follow its rows. Use a cache class of transformers, or `use_cache=False`."
         )
-    return found
+    if not getattr(cls, "_igc_following", False):
+        carrier._igc, carrier._igc_plan = {}, None
+        _follow(carrier, cls)
+    return States(carrier, counted=index <= layer)
 
 
 def _is_windowed(cache_layer: Any) -> bool:
     """Whether a static cache layer holds the last tokens only."""
     return hasattr(cache_layer, "max_cache_len") and bool(getattr(cache_layer, "is_sliding", False))
-
-
-def states_of(cache: Cache, layer: int) -> States:
-    """The states of an adapter on decoder layer `layer`, attached to the cache on first use.
-
-    Raises:
-        TypeError: as `carrier_index`.
-    """
-    index = carrier_index(cache, layer)
-    cache_layer: Any = cache.layers[index]
-    cls = type(cache_layer)
-    if not getattr(cls, "_igc_following", False):
-        cache_layer._igc, cache_layer._igc_plan = {}, None
-        _follow(cache_layer, cls)
-    return States(cache_layer, counted=index <= layer)
 
 
 @dataclass(eq=False)
