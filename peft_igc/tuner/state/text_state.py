@@ -116,7 +116,12 @@ class TextState:
         """
         length = self.length + ids.shape[1]
         if self.is_static:
-            state = self._with_room_for(features)
+            state = self
+            if features is not None and self.features is None:
+                state = replace(self, features=features.new_zeros(*self.ids.shape, features.shape[-1]))
+                if not torch.compiler.is_compiling():
+                    for x in (state.ids, state.features):  # so transformers (5.23) marks what CUDA graphs write into
+                        torch._dynamo.mark_static_address(x)
             state.write(torch.arange(self.length, length, device=ids.device), ids, features)
             return replace(state, length=length)
         if not self.ids.shape[1]:
@@ -160,16 +165,6 @@ class TextState:
         # The ids of a result that is over stay, too: a crop begins it again, as after a rejected draft.
         ids = self.ids.new_empty(len(self.ids), 0) if self.write_from is None else self.ids
         return replace(self, features=None, pending=(), ids=ids)
-
-    def _with_room_for(self, features: torch.Tensor | None) -> TextState:
-        """The state on a static cache with features, at first zeros, of the dtype and width of `features`."""
-        if features is None or self.features is not None:
-            return self
-        room = features.new_zeros(*self.ids.shape, features.shape[-1])
-        if not torch.compiler.is_compiling():
-            for x in (self.ids, room):  # as transformers (5.23) marks keys and values, for CUDA graphs to write into
-                torch._dynamo.mark_static_address(x)
-        return replace(self, features=room)
 
     def write(self, at: torch.Tensor, ids: torch.Tensor, features: torch.Tensor | None) -> None:
         """Writes tokens in place at the indices `at` [T], on a static cache."""
