@@ -176,7 +176,7 @@ def record_of(
     """
     status, decision = Status(int(outcome.status)), None if place is None else place.decision
     ok = status == Status.OK
-    asked = place is not None and not (decision is not None and decision.said.is_final)
+    asked = None if decision is not None and decision.said.is_final else place
     least = least_of(config.confidence, decision.kind if decision else ARITHMETIC)
     if decision is not None:  # of the token interface, which never writes what is rather not asked
         least = max(least, 0.5)
@@ -188,15 +188,13 @@ def record_of(
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
         rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
-        probability=_probability(place) if asked else None,
-        confidence=least if asked else None,
+        probability=None if asked is None else _probability(asked),
+        confidence=None if asked is None else least,
     )
 
 
-def _probability(place: Place | None) -> float | None:
+def _probability(place: Place) -> float | None:
     """The probability of a reading that `confidence` is compared with, None if there is none."""
-    if place is None:
-        return None
     if place.decision is not None:
         return place.decision.probability
     choice = place.event.choice
