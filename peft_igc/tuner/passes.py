@@ -94,7 +94,7 @@ def _anchors(adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, 
     """Anchors of a call with the ids [B, T]; None for a batch without any, if none is needed. `start` is the position
     of its first token, and the state of the text holds its tokens."""
     rules, new = adapter.rules, ids.shape[1]
-    window = ids if rules.longest == 1 else state.recent(new + rules.longest - 1)[0]
+    window = ids if rules.longest == 1 else state.recent(new + rules.longest - 1)
     anchors = anchors_of_call(call, rules, window, start, new)
     if anchors is None and call.targets is not None:  # the report must have a loss
         return [[NONE] * call.targets.operator.shape[1]] * len(ids)

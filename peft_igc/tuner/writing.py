@@ -106,7 +106,7 @@ def write(
 def _governed(config: IGCConfig, state: TextState, new: int) -> Told:
     """`told_of` for the hidden interface: digits are written wherever a step with a result governs, to the end of the
     turn."""
-    steps, ids = state.steps, state.recent(state.length)[0]  # [B, L]
+    steps, ids = state.steps, state.recent(state.length)  # [B, L]
     position = torch.arange(state.length - new, state.length, device=ids.device)[:, None]  # [T, 1]
     at = steps.anchors[:, None]  # [B, 1, A]
     anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T], the governing anchor and its index

@@ -195,7 +195,7 @@ def state_of(cache: Any, name: str = "default", layer: int = 1) -> TextState:
 
 def all_ids(state: TextState) -> torch.Tensor:
     """The ids [B, L] of a text, with `PADDING` and `UNSEEN`."""
-    return state.recent(state.length)[0]
+    return state.recent(state.length)
 
 
 def calculations(state: TextState) -> list[list[Calculation]]:

@@ -172,10 +172,9 @@ class TextState:
         if features is not None and self.features is not None:
             self.features.index_copy_(1, at, features.detach().to(self.features.dtype))
 
-    def recent(self, count: int) -> tuple[torch.Tensor, int]:
-        """The ids [B, n] of the last n tokens, and the position of the first of these; n is at most `count`."""
-        ids = self.ids[:, self._last(count)]
-        return ids, self.length - ids.shape[1]
+    def recent(self, count: int) -> torch.Tensor:
+        """The ids [B, n] of the last n tokens; n is at most `count`."""
+        return self.ids[:, self._last(count)]
 
     def readable(self, count: int) -> tuple[torch.Tensor, torch.Tensor, int]:
         """The last n tokens, for a step that reads them; n is at most `count`.
@@ -184,8 +183,8 @@ class TextState:
             Features [B, n, d]; ids [B, n]; the position of the first token.
         """
         assert self.features is not None
-        ids, first = self.recent(count)
-        return self.features[:, self._last(count)], ids, first
+        ids = self.recent(count)
+        return self.features[:, self._last(count)], ids, self.length - ids.shape[1]
 
     def _last(self, count: int) -> slice:
         """The indices of the last `count` tokens, or of all."""
@@ -204,7 +203,7 @@ class TextState:
         if not needs:
             return self, [[None] * (self.length - start)] * len(self.rows)
         first = min(start, *needs)
-        ids = self.recent(self.length - first)[0].tolist() if known is None or first < start else known
+        ids = self.recent(self.length - first).tolist() if known is None or first < start else known
         found = [row.continued(tokens, first, start) for row, tokens in zip(self.rows, ids, strict=True)]
         return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
 
