@@ -18,7 +18,6 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 
 from ..numbers.tokenizer_profile import TokenizerProfile
-from ..text.rounding import Division, Rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import Vocabulary, turn_ends, user_header
 from .anchor_rules import assistant_header, text_rule
@@ -252,11 +251,6 @@ class IGCConfig(PeftConfig):
     def decimals(self) -> bool:
         """Whether results with decimal places are written: the tokenizer has a token for the point."""
         return self.number_tokens is not None and self.number_tokens["point"] is not None
-
-    @property
-    def division(self) -> Division:
-        """Treatment of a remainder by `calculator.calculate`."""
-        return Rounding.of(self.rounding).division
 
     @property
     def layers_read(self) -> tuple[int, ...]:

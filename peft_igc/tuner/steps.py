@@ -19,6 +19,7 @@ from ..mappings.places import LEAD, StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
+from ..text.rounding import Rounding
 from ..text.values import Limits
 from ..text.vocabulary import UNSEEN
 from .adapter import Adapter
@@ -211,7 +212,7 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
         choice.operator,
         operations=config.operations,
         result_digits=config.result_digits,
-        division=config.division,
+        division=Rounding.of(config.rounding).division,
     )
     # A digit in the place D + 1 means that the operand is longer than D digits.
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
