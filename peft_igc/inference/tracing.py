@@ -127,7 +127,6 @@ class Recording:
             return
         if call.generation is None:
             batch.add_ids(text_ids(call, event.gate[..., None], event.start), event.start)
-        assert event.size is not None
         for row, place in event.active.nonzero().tolist():
             values = float(event.gate[row, place]), float(event.size[row, place])
             batch.written[row, event.start + place] = values

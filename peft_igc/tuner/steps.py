@@ -62,7 +62,7 @@ class Writing(NamedTuple):
     start: int  # position in the text of the call's first token
     active: torch.Tensor  # [B, T] bool, positions that were written
     gate: torch.Tensor  # [B, T] float in 0..1, the gate of each position
-    size: torch.Tensor | None = None  # [B, T] float32, `writing.relative_size` of the update of each position
+    size: torch.Tensor  # [B, T] float32, `writing.relative_size` of the update of each position
 
 
 class Generated(NamedTuple):
