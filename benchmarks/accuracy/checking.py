@@ -1,10 +1,11 @@
 """Are changed digits found in the calculations of finished texts, and are untouched ones left alone?
 
-In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state, and derivations of
-TAT-QA with their answers. A second evaluator (`written_calculations`) chooses the true ones. In each of these a digit
+In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state; solutions of a large
+model, in LaTeX and Markdown; and derivations of TAT-QA with their answers. A second evaluator (`written_calculations`) chooses the true ones. In each of these a digit
 of the result is changed; `check` has to call it untrue, and the untouched one not. What it does not understand counts
 as not found. Annotations such as `x = <<25=25>>25` have no operation: results are also given without them. What
-`check` reads was chosen by looking at the solutions of even index; those of odd index were not looked at.
+`check` reads was chosen by looking at the solutions of even index, and at the model's first half; those of odd index
+and the second half were not looked at.
 
     python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl \
         --output benchmarks/results/checking.json
@@ -22,13 +23,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy.expressions import MARK, sites_of
-from benchmarks.common.measuring import command, facts, write
-from benchmarks.common.written_calculations import agrees, value_of
+from benchmarks.common.measuring import DATA, command, facts, write
+from benchmarks.common.written_calculations import agrees, calculations, value_of
 from peft_igc.data.files import read_rows
 from peft_igc.text import Verdict, check
 
 
-_RESULT = re.compile(r"[\s$]*(-?\d[\d,]*(?:\.\d+)?|-?\.\d+)(?![\d,./]*\d)")
+_RESULT = re.compile(r"[\s$\\*]*(-?\d[\d,]*(?:\.\d+)?|-?\.\d+)(?![\d,./]*\d)")
 _PLACES = 8  # of an answer that is compared
 
 
@@ -50,6 +51,14 @@ def stated_in_solutions(rows: list[dict[str, Any]]) -> Iterator[Stated]:
             expression = re.sub("[$,]", "", site.written).rpartition("=")[0]
             if found is not None and _is_true(expression, found[1]):
                 yield Stated(text, *found.span(1), re.search(r"[-+*/]", expression.strip()[1:]) is not None)
+
+
+def stated_by_models(rows: list[dict[str, Any]]) -> Iterator[Stated]:
+    """The true calculations of solutions without annotations."""
+    for text in (row["solution"] for row in rows):
+        for one in calculations(text):
+            if one.is_true and (found := _RESULT.match(text, one.place + 1)) is not None:
+                yield Stated(text, *found.span(1))
 
 
 def stated_in_derivations(rows: list[dict[str, Any]]) -> Iterator[Stated]:
@@ -135,6 +144,7 @@ def main() -> None:
     sources = {
         "gsm8k, even": stated_in_solutions(solutions[::2]),
         "gsm8k, odd": stated_in_solutions(solutions[1::2]),
+        "a large model": stated_by_models(read_rows(DATA / "solutions.jsonl")),
         "tatqa": stated_in_derivations(derivations),
     }
     for name, stated in sources.items():

@@ -30,6 +30,15 @@ _BEGINNING = re.compile(rf"{_OPERAND}(?:{_SIGN}{_OPERAND})+")
 # Before an expression that is a part of more: `1 1/2`, `1 and 1/4`, `12:30`, `66(1/3)`, `M + 4 + 2`.
 _PART = re.compile(r"\d\s+(?:and\s+)?$|\d:$|[\w.,)^]$|[-+*/×÷\u2212\u2013]\s*$|\bx\s*$")
 _RESULT = re.compile(rf"\s*([-\u2212]?)\s*[{_CURRENCY}]?\s*([-\u2212]?)({_NUMBER})(\s?%?)")
+_LATEX = {  # and the bold type of Markdown
+    r"\\(?:text|textbf|mathrm|boxed)\{([^{}]*)\}": r" \1 ",
+    r"\\d?frac\{([^{}]*)\}\{([^{}]*)\}": r"((\1)/(\2))",
+    r"\\times|\\cdot": "*",
+    r"\\div": "/",
+    r"\{,\}": ",",
+    r"\\(?=[%$])": "",
+    r"\\(?:left|right|quad)\b|\\[()[\],;: \\]|\*\*|\$\$|&": " ",
+}
 _FINAL = re.compile(rf"####\s*([-\u2212]?)\s*[{_CURRENCY}]?\s*([-\u2212]?)({_NUMBER})")
 _PLAIN = str.maketrans({"x": "*", "×": "*", "÷": "/", "\u2212": "-", "\u2013": "-"} | dict.fromkeys(_CURRENCY))
 _APPLY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -66,14 +75,24 @@ def calculations(text: str) -> list[Calculation]:
     found, begin = [], 0
     for match in re.finditer("=", text):
         line = text.rfind("\n", begin, match.start()) + 1
-        left = _left(text[max(begin, line) : match.start()])
-        written, places = _read(_RESULT.match(text, match.end()))
-        rest = _BEGINNING.match(_UNIT.sub("", text[match.end() :].partition("\n")[0]))
+        left, after = (
+            _left(_bare(text[max(begin, line) : match.start()])),
+            _bare(text[match.end() :].partition("\n")[0]),
+        )
+        written, places = _read(_RESULT.match(after))
+        rest = _BEGINNING.match(_UNIT.sub("", after))
         right = None if rest is None else value_of(_plain(rest[0]))
         value = None if left is None else value_of(left)
         found.append(Calculation(match.start(), value, written, places, right))
         begin = match.end()
     return found
+
+
+def _bare(text: str) -> str:
+    """A part of a line without LaTeX."""
+    for mark, meaning in _LATEX.items():
+        text = re.sub(mark, meaning, text)
+    return text
 
 
 def _left(text: str) -> str | None:

@@ -17,6 +17,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import NamedTuple
 
+from .markup import plain
 from .pieces import Pieces, kind_of, literal, past, split, words
 from .reading import BINARY, MOST_READ, PLAIN_WORDS, REMAINDER, read_at_equals
 from .refusals import Reason, Span
@@ -77,7 +78,7 @@ def check(text: str) -> list[Claim]:
     Args:
         text: any finished text. Lines that have no number after an equals sign cost next to nothing.
     """
-    text = _SPACED_DASH.sub("-", text)  # between numbers and before `=` no range is meant
+    given, text = text, _SPACED_DASH.sub("-", plain(text))  # between numbers and before `=` no range is meant
     kinds, said, ends = pieces = split(f"{text}\n")
     claims: list[Claim] = []
     for at, kind in enumerate(kinds):
@@ -99,7 +100,7 @@ def check(text: str) -> list[Claim]:
         if kind == "equal" and text[last : ends[at - 1]].strip():
             continue
         reason = found.reason if isinstance(found, Refusal) else Reason.NOT_UNDERSTOOD
-        shown = text[slice(*number.span)]
+        shown = given[slice(*number.span)]
         claim = Claim(Verdict.NOT_UNDERSTOOD, (first, number.span[1]), shown, reason=reason)
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)

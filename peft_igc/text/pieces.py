@@ -1,7 +1,7 @@
 """The pieces of a text: numbers, words, operators, brackets and marks, as one regular expression finds them.
 
 In: characters. Out: `Pieces`, lists of kinds and places. `CONTROL` takes the place of a control token, such as the
-header of a chat's turn, and `UNKNOWN` that of a token whose text is not known. What a word means is in the files of
+header of a chat's turn, `UNKNOWN` that of a token whose text is not known, and `FILL` that of a mark within a number. What a word means is in the files of
 `languages`. Try it: `pytest tests/text/test_pieces.py`
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
+CONTROL, UNKNOWN, FILL = "\ufdd0", "\ufdd1", "\ufdd2"  # noncharacters: no text has them
 HEADER = rf"(?:\s*{CONTROL}[A-Za-z_]*)"  # a part of a turn's header, whose role may be a word
 FOLDER = Path(__file__).parent / "languages"
 # Characters of the kind that is the first one of them.
@@ -38,7 +38,7 @@ _CHARACTERS: dict[str, str] = {
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
-    r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
+    r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,]\ufdd2*[0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
     r"|\*\*|\r\n|(?s:.)"
 )
 _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
@@ -153,8 +153,8 @@ def kind_of(said: str) -> str:
     if said.isspace():
         return "line" if said[0] in _LINE else "space"
     is_word = said[:1].isalpha() or len(said) != 1
-    if is_word and (found := listed.get(said.casefold())) is not None:
-        return found
+    if is_word and (found := listed.get(said.casefold())) is not None and (len(said) > 1 or found != "unit"):
+        return found  # grams have no capital: `0.9G` is a variable
     if not said.isascii() and any(unicodedata.numeric(char, None) is not None for char in said):
         return "strange"  # fractions, superscripts, Roman and Chinese numerals
     if is_word:
@@ -164,6 +164,7 @@ def kind_of(said: str) -> str:
 
 def literal(said: str) -> Fraction | None:
     """The exact value of a number, None if it has another form than `1,234.50` or `.5`."""
+    said = said.replace(FILL, "")
     if said.isdigit():
         return Fraction(int(said))
     match = _LITERAL.fullmatch(said)
@@ -175,5 +176,5 @@ def literal(said: str) -> Fraction | None:
 
 def plain(said: str) -> str:
     """A number without separators, and with a digit before its point: `1234.50`."""
-    number = said.removesuffix("/-").replace(",", "")
+    number = said.removesuffix("/-").replace(",", "").replace(FILL, "")
     return "0" + number if number.startswith(".") else number

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from .expressions import ALL_WORDS, NUMBERS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
+from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
 from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
@@ -62,6 +63,8 @@ def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
             tokens whose text is not known.
         limits: of numbers and values.
     """
+    begin = max(len(text) - MOST_READ, 0)
+    text = text[:begin] + plain(text[begin:])
     equals = _AT_EQUALS.search(text, max(len(text) - _WINDOWS[0], 0))
     if equals is None or equals[1] is None:
         return (_read_wish if equals is None else read_at_equals)(text, limits)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
+from .markup import plain
 from .operations import FUNCTIONS, OPERATORS, Function
 from .pieces import CONTROL, Pieces, past, split, whole, words
 from .refusals import Reason, Refused, Span
@@ -50,6 +51,7 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
             division between them or before them, or says how it is rounded: a story may count whole things, and be
             read in the wrong order. Only functions have operands with a per cent sign.
     """
+    text = plain(text)
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
