@@ -1,11 +1,11 @@
 """Are changed digits found in the calculations of finished texts, and are untouched ones left alone?
 
-In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state; solutions of a large
-model, in LaTeX and Markdown; and derivations of TAT-QA with their answers. A second evaluator (`written_calculations`) chooses the true ones. In each of these a digit
-of the result is changed; `check` has to call it untrue, and the untouched one not. What it does not understand counts
-as not found. Annotations such as `x = <<25=25>>25` have no operation: results are also given without them. What
-`check` reads was chosen by looking at the solutions of even index, and at the model's first half; those of odd index
-and the second half were not looked at.
+In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state, of a large model, in
+LaTeX and Markdown, and derivations of TAT-QA with their answers. A second evaluator (`written_calculations`) chooses
+the true ones. In each of these a digit of the result is changed; `check` has to call it untrue, and the untouched one
+not. What it does not understand counts as not found. Annotations such as `x = <<25=25>>25` have no operation: results
+are also given without them. What `check` reads was chosen by looking at the solutions of even index, and at the first
+half of the model's; the others were not looked at.
 
     python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl \
         --output benchmarks/results/checking.json
@@ -139,12 +139,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=5000, help="calculations of each source (default: %(default)s)")
     arguments = parser.parse_args()
     solutions, derivations = read_rows(arguments.gsm8k), read_rows(arguments.tatqa)
+    written = read_rows(DATA / "solutions.jsonl")
     rng = random.Random(0)
     results: dict[str, Any] = {**facts(), "seed": 0, "sources": {}}
     sources = {
         "gsm8k, even": stated_in_solutions(solutions[::2]),
         "gsm8k, odd": stated_in_solutions(solutions[1::2]),
-        "a large model": stated_by_models(read_rows(DATA / "solutions.jsonl")),
+        "a large model, inspected half": stated_by_models(written[: len(written) // 2]),
+        "a large model, other half": stated_by_models(written[len(written) // 2 :]),
         "tatqa": stated_in_derivations(derivations),
     }
     for name, stated in sources.items():

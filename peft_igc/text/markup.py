@@ -33,7 +33,9 @@ _WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\
 _BOLD = re.compile(r"(?<![\w)*.])\*\*(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])\*\*(?![\w(*])")
 _OPENED = re.compile(r"^((?:[ \t]|[-•]|[0-9]+[.)])*)\*\*(?=[^\s*])", re.MULTILINE)
 _ITEM = re.compile(r"\n\s*[-*•](?=[ \t])")
-_AFTER = re.compile(r"[ \t]*[-*•][ \t]|.*[A-Za-z]{2}")  # the line before an item; after `12` its mark may be an operator
+_AFTER = re.compile(
+    r"[ \t]*[-*•][ \t]|.*[A-Za-z]{2}"
+)  # the line before an item; after `12` its mark may be an operator
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _ARROW = re.compile("[→⇒⟹]")
 
@@ -59,4 +61,4 @@ def plain(text: str) -> str:
 def _item(match: re.Match[str]) -> str:
     """The mark of an item of a list as a space."""
     line = match.string.rfind("\n", 0, match.start()) + 1
-    return match[0][:-1] + " " if _AFTER.match(match.string, line, match.start()) else match[0]
+    return match[0][:-1] + " " if _BEFORE.match(match.string, line, match.start()) else match[0]

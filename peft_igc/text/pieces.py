@@ -1,8 +1,8 @@
 """The pieces of a text: numbers, words, operators, brackets and marks, as one regular expression finds them.
 
 In: characters. Out: `Pieces`, lists of kinds and places. `CONTROL` takes the place of a control token, such as the
-header of a chat's turn, `UNKNOWN` that of a token whose text is not known, and `FILL` that of a mark within a number. What a word means is in the files of
-`languages`. Try it: `pytest tests/text/test_pieces.py`
+header of a chat's turn, `UNKNOWN` that of a token whose text is not known, and `FILL` that of a mark in a number. What
+a word means is in the files of `languages`. Try it: `pytest tests/text/test_pieces.py`
 """
 
 from __future__ import annotations
