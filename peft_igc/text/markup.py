@@ -33,9 +33,8 @@ _WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\
 _BOLD = re.compile(r"(?<![\w)*.])\*\*(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])\*\*(?![\w(*])")
 _OPENED = re.compile(r"^((?:[ \t]|[-•]|[0-9]+[.)])*)\*\*(?=[^\s*])", re.MULTILINE)
 _ITEM = re.compile(r"\n\s*[-*•](?=[ \t])")
-_AFTER = re.compile(
-    r"[ \t]*[-*•][ \t]|.*[A-Za-z]{2}"
-)  # the line before an item; after `12` its mark may be an operator
+# A line before an item; after `12` the mark of an item may be an operator.
+_BEFORE = re.compile(r"[ \t]*[-*•][ \t]|.*[A-Za-z]{2}")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _ARROW = re.compile("[→⇒⟹]")
 
