@@ -1,11 +1,11 @@
 """Are changed digits found in the calculations of finished texts, and are untouched ones left alone?
 
 In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state, others of a large
-model, in LaTeX and Markdown, and derivations of TAT-QA with their answers. A second evaluator (`written_calculations`) chooses
-the true ones. In each of these a digit of the result is changed; `check` has to call it untrue, and the untouched one
-not. What it does not understand counts as not found. Annotations such as `x = <<25=25>>25` have no operation: results
-are also given without them. What `check` reads was chosen by looking at the solutions of even index, and at the first
-half of the model's; the others were not looked at.
+model, in LaTeX and Markdown, and derivations of TAT-QA with their answers. A second evaluator (`written_calculations`)
+chooses the true ones. In each of these a digit of the result is changed; `check` has to call it untrue, and the
+untouched one not. What it does not understand counts as not found. Annotations such as `x = <<25=25>>25` have no
+operation: results are also given without them. What `check` reads was chosen by looking at the solutions of even
+index, and at the first half of the model's; the others were not looked at.
 
     python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl \
         --output benchmarks/results/checking.json
