@@ -11,6 +11,7 @@ Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13,
 from __future__ import annotations
 
 import enum
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -31,7 +32,8 @@ _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
 _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `<=`, `:=` and `!=` state no result
-_GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "number"})
+_GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "{", "number", "function"})
+_ODD = frozenset("~_")  # after a number: `= 1~200`, `= 10_2`
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
@@ -109,6 +111,10 @@ def check(text: str) -> list[Claim]:
             doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
+            doubtful = doubtful or _leaves_rest(pieces, number, found.value)
+            if given[:first].rstrip()[-1:] == "-":  # the mark of an item, or a sign
+                signed = read_at_equals(f"-{text[first:last]}=", _LIMITS, strict=False)
+                doubtful = doubtful or (isinstance(signed, Value) and signed.value == number.value)
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
@@ -148,9 +154,9 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
     if kinds[at] != "number":
         return None
     value, end = literal(said[at]), at + 1
-    percent = kinds[end + (kinds[end] == "space")] == "%"
+    percent = said[past(kinds, end, 1, "space")] in ("%", "percent")
     if percent:
-        end += 1 + (kinds[end] == "space")
+        end = past(kinds, end, 1, "space") + 1
     places = len(said[at].partition(".")[2])
     if kinds[end : end + 2] == ["/", "number"]:  # `= 8/3`
         below = literal(said[end + 1])
@@ -169,17 +175,17 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
     kinds, said, _ = pieces
     changes = False
     if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
-        changes = kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
+        changes = kinds[at + 1] in ("number", "letters", "letter", "strange", "(") or kinds[at + 1] == kinds[at]
         return changes, False
     spaced, at = kinds[at] == "space", past(kinds, at, 1, "space")
-    kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
+    kind, after = kinds[at], past([*kinds, "line"], at + 1, 1, "space")
     counts = kind in _COUNTING or (not spaced and len(said[at]) == 1 and said[at].isalpha() and kind != "x")
     if kind == "/":  # `$15/hr`
         changes = spaced or kinds[after] not in ("letters", "unit")
     elif kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
         changes = kinds[after] not in PLAIN_WORDS
     elif kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
-        changes = kinds[after : after + 2] == ["number", "/"]
+        changes = kinds[after : after + 2] == ["number", "/"] or kinds[after] == "("
     elif counts or kind in ("unit", "letters"):
         joined = kinds[after] in BINARY  # `240 students - 16`
         after += joined + (joined and kinds[after + 1] == "space")
@@ -187,7 +193,7 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
         if not (goes_on and (joined or kind != "letters")):  # `5 hours 30 minutes`, but not `100 after 5 games`
             return False, goes_on or counts
         changes = True
-    return changes or kind in _GOES_ON or said[at].casefold() in REMAINDER, False
+    return changes or kind in _GOES_ON or said[at] in _ODD or said[at].casefold() in REMAINDER, False
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:
@@ -223,6 +229,17 @@ def _has_part_after(pieces: Pieces, number: Span) -> bool:
         return False
     after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
     return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
+
+
+def _leaves_rest(pieces: Pieces, number: _Number, value: Fraction) -> bool:
+    """Whether a result is a quotient whose remainder follows: `7 / 2 = 3, remainder 1`, `= 3 boxes and 1 left`."""
+    kinds, said, ends = pieces
+    at = bisect_right(ends, number.span[1] - 1) + 1
+    while kinds[at] not in ("line", ".", "=", "?", "!"):
+        if said[at].casefold() in REMAINDER | {"left", "over"}:
+            return number.value == math.floor(value) != value
+        at += 1
+    return False
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:

@@ -39,7 +39,7 @@ _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
     r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,]\ufdd2*[0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
-    r"|\*\*|\r\n|(?s:.)"
+    r"|\*\*|\r\n|\\[a-zA-Z]+|(?s:.)"
 )
 _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
 
@@ -150,6 +150,8 @@ def kind_of(said: str) -> str:
         return "number"
     if said in _CHARACTERS:
         return _CHARACTERS[said]
+    if said[0] == "\\":  # a command of LaTeX
+        return "strange"
     if said.isspace():
         return "line" if said[0] in _LINE else "space"
     is_word = said[:1].isalpha() or len(said) != 1

@@ -50,6 +50,9 @@ def look_alike(read: Expression, text: str) -> Span | None:
 def before_equals(read: Expression, at: int) -> None:
     """Judges what is before an expression that ends at `=`, from the piece `at` on."""
     _label(read, at)
+    factor = read.items[-1].kind == "(" or read.items[-1].name == "sqrt"
+    if factor and read.kind(read.skip(at)) == "letter":  # `P (1 + 0.05)^2`
+        raise read.refuse(Reason.NOT_UNDERSTOOD, read.skip(at))
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.said[first].casefold() in read.known.operations
