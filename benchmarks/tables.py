@@ -332,6 +332,9 @@ TABLES: dict[str, Callable[[], str]] = {
             "of those with an operation": lambda told: percent(told["found_with_operation"]),
         },
     ),
+    "written_by_others": partial(
+        listed, "written_by_others", "sites", "`=`", {one: one for one in ("n", *VERDICTS, "unknown")}
+    ),
     "functions": functions,
     "by_hand": by_hand,
     "gsm8k": gsm8k,

@@ -30,6 +30,9 @@ from peft_igc.inference.tracing import igc_trace
 from peft_igc.tuner.records import StepRecord
 
 
+OUTCOMES = ("right", "wrong", "silent", "unknown")
+
+
 def texts_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
     """Prompts and solutions of a file's rows."""
     pairs = [(row.get("prompt", row.get("question")), row.get("solution", row.get("answer"))) for row in rows]
@@ -93,7 +96,7 @@ def measure(model: Any, tokenizer: Any, pairs: Sequence[tuple[str, str]], batch_
     spoken = sum(one["right"] + one["wrong"] for one in counts.values())
     return {
         "texts": len(pairs),
-        **{kind: {"n": one.total(), **one} for kind, one in counts.items()},
+        "sites": {kind: {"n": one.total(), **{key: one[key] for key in OUTCOMES}} for kind, one in counts.items()},
         "right_of_due": counts["due"]["right"] / max(due, 1),
         "right_of_due_interval": interval(counts["due"]["right"], due),
         "wrong_of_ok": wrong / max(spoken, 1),
@@ -118,7 +121,7 @@ def main() -> None:
     model = load_adapter(model, arguments.adapter, config=config)
     names = {"base": Path(arguments.base).name, "adapter": Path(arguments.adapter).name, "file": arguments.file.name}
     results: dict[str, Any] = {**facts(), **names, **measure(model, tokenizer, pairs, arguments.batch_size)}
-    print({key: results[key] for key in ("texts", "due", "others", "right_of_due", "wrong_of_ok")}, flush=True)
+    print({key: results[key] for key in ("texts", "sites", "right_of_due", "wrong_of_ok")}, flush=True)
     write(arguments.output, results)
 
 

@@ -42,7 +42,8 @@ _CELL = re.compile(rf"([A-Za-z:]\s*)&(?!\s*[{_ENDS}])")
 # Bold type, of which the end may be missing; a power has something on its left.
 _BOLD = re.compile(r"(?<![\w)*.])\*\*(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])\*\*(?![\w(*])")
 _OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])", re.MULTILINE)
-_ITEM = re.compile(r"\n[ \t]*[-*•](?=[ \t])")
+# The mark of an item; a minus before numbers alone may be a sign.
+_ITEM = re.compile(r"\n[ \t]*(?:-(?=[ \t][^\n]*(?:[A-Za-z]{2}|[$€£\\]))|[*•](?=[ \t]))")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}]")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
@@ -51,10 +52,10 @@ _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 def plain(text: str) -> str:
     """A text without marks of LaTeX and Markdown, of the same length."""
     text = _ITEM.sub(_item, text)
-    if "\\" in text or "$$" in text or "{,}" in text:
-        text = _without_latex(text)
     if "**" in text:
         text = _OPENED.sub(r"\1  ", _BOLD.sub(_bold, text))
+    if "\\" in text or "$$" in text or "{,}" in text:
+        text = _without_latex(text)
     if "|" in text:
         text = _ROW.sub(lambda row: row[0] if _OPEN_CELL.search(row[0]) else row[0].replace("|", "\n"), text)
     return _ARROW.sub(r"\1" + "\n", text)

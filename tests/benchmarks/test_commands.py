@@ -108,12 +108,13 @@ def test_every_equals_of_texts_by_others_is_right_wrong_or_silent_whatever_the_t
     rows = [
         {"prompt": "How many?", "solution": "She has 48/2 = 24 clips. So 24 + 10 = 35."},
         {"question": "And here?", "answer": "x=5\n48/2 = <<48/2=24>>24 clips."},
+        {"prompt": "And in LaTeX?", "solution": r"**Cost:** \( \frac{48}{2} \times \$2 = \$48 \)"},
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = run(written_by_others, path, "--base", "tiny", "--adapter", "tiny")
-    assert found["due"] == {"n": 3, "right": 3}
-    assert found["others"] == {"n": 1, "silent": 1}
+    none = dict.fromkeys(("right", "wrong", "silent", "unknown"), 0)
+    assert found["sites"] == {"due": {**none, "n": 4, "right": 4}, "others": {**none, "n": 1, "silent": 1}}
     assert (found["right_of_due"], found["wrong_of_ok"]) == (1, 0)
     path.write_text(json.dumps({"prompt": "What?"}) + "\n")
     with pytest.raises(ValueError, match="Line 1 has no `prompt` and `solution`"):
