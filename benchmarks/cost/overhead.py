@@ -19,7 +19,6 @@ import math
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +57,6 @@ def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
 def words(tokenizer: Any, count: int) -> list[int]:
     """Ids of words that ask for nothing."""
     return list(itertools.islice(itertools.cycle(tokenizer(FILLER, add_special_tokens=False)["input_ids"]), count))
-
-
-@contextmanager
-def statuses() -> Iterator[list[torch.Tensor]]:
-    """The statuses [A] of all steps that run meanwhile."""
-    seen: list[torch.Tensor] = []
-
-    def watch(step: Any) -> None:
-        if isinstance(step, Step):
-            seen.append(step.result.status[step.anchors >= 0])
-
-    with observing(watch):
-        yield seen
 
 
 @torch.inference_mode()
@@ -121,9 +107,10 @@ def host_reading(model: Any, tokenizer: Any, n: int) -> dict[str, Any]:
     return found
 
 
-def check_read(subject: Subject, kind: str, seen: list[torch.Tensor], rows: int) -> None:
-    """Sees that the timed text is read as its kind says."""
-    ok = [int((steps == int(Status.OK)).sum()) for steps in seen]
+def check_read(subject: Subject, kind: str, seen: list[Any], rows: int) -> None:
+    """Sees that the timed text is read as its kind says, by the events meanwhile."""
+    steps = [event for event in seen if isinstance(event, Step)]
+    ok = [int((one.result.status[one.anchors >= 0] == int(Status.OK)).sum()) for one in steps]
     if subject.calculators and (ok[:1] != [rows] if kind == CALCULATION else any(ok)):
         raise SystemExit(f"{subject.method}: the {kind} text has {ok} steps with the status ok in {rows} rows.")
 
@@ -140,7 +127,8 @@ def cell_of(made: list[Subject], tokenizer: Any, kind: str, batch: int, length: 
             if subject.method in checked:
                 return parts_of(subject.model, ids, fed)
             checked.add(subject.method)
-            with statuses() as seen:
+            seen: list[Any] = []
+            with observing(seen.append):
                 parts = parts_of(subject.model, ids, fed)
             check_read(subject, kind, seen, batch)
             return parts
