@@ -101,14 +101,11 @@ def measure(model: Any, tokenizer: Any, items: list[str], prompts: list[str]) ->
             plain = model.generate(**batch, generation_config=settings)
             mask = torch.cat([batch["attention_mask"], torch.ones(len(plain), plain.shape[1] - width).long()], 1)
             base = model(input_ids=plain, attention_mask=mask).logits
-        ok = torch.zeros(len(plain), dtype=torch.bool)
-
-        def watch(seen: Any, ok: torch.Tensor = ok) -> None:
-            if isinstance(seen, Step):
-                ok |= (seen.result.status == Status.OK).any(1)
-
-        with observing(watch):
+        seen: list[Any] = []
+        with observing(seen.append):
             logits = model(input_ids=plain, attention_mask=mask).logits
+        silent = torch.zeros(len(plain), dtype=torch.bool)
+        ok = sum(((one.result.status == Status.OK).any(1) for one in seen if isinstance(one, Step)), silent)
         if (share := float(ok[len(chosen) :].float().mean())) < CALCULATED:
             raise SystemExit(f"The adapter calculates in {share:.0%} of plain calculations. Use a trained one.")
         same = ~((logits != base) & mask[..., None].bool()).flatten(1).any(1)
