@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +68,12 @@ def hardware() -> dict[str, Any]:
 
 def seconds(function: Callable[[], object], device: torch.device) -> float:
     """How long a call takes; a GPU has finished its work before the clock is read."""
-    _finish(device)
+    finish = partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
+    finish()
     start = time.perf_counter()
     function()
-    _finish(device)
+    finish()
     return time.perf_counter() - start
-
-
-def _finish(device: torch.device) -> None:
-    """Waits for a GPU."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def alternating(
