@@ -56,11 +56,10 @@ def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
     cache = DynamicCache(config=model.config)
     mask = torch.ones_like(ids)
     counted = Counted()
+    with counted:
+        model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
     if fed is None:
-        with counted:
-            model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
         return counted.count
-    model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
     for at, token in enumerate(fed.split(1, 1)):
         if at == 1:  # the first one may make what is kept
             counted.count = 0
