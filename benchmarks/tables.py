@@ -92,8 +92,6 @@ def adapter_on_sets(*names: str) -> str:
     files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
     rows = []
     for name, counts in files[0][0].items():
-        if name.startswith("suite_"):  # recorded before they went
-            continue
         cells = [
             "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
             for runs in files
