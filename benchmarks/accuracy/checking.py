@@ -46,7 +46,7 @@ def stated_in_solutions(rows: list[dict[str, Any]]) -> Iterator[Stated]:
     """The true calculations of annotated solutions, without their annotations."""
     for row in rows:
         text = MARK.sub("", row["answer"])
-        for site in sites_of(0, row["answer"]):
+        for site in sites_of(row["answer"]):
             found = None if site.text is None else _RESULT.match(text, len(site.text))
             expression = re.sub("[$,]", "", site.written).rpartition("=")[0]
             if found is not None and _is_true(expression, found[1]):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import decimal
 import itertools
-import json
 import random
 import re
 from collections import Counter
@@ -33,6 +32,7 @@ from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spe
 from benchmarks.accuracy.expression_texts import Sample, samples
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.written_calculations import value_of
+from peft_igc.data.files import read_rows
 from peft_igc.text import Limits, Refusal, Value, read
 from peft_igc.text.requests import answer
 from peft_igc.text.rounding import Rounding
@@ -52,14 +52,13 @@ _END = re.compile(r"=[ $€£]*\Z")
 class Site(NamedTuple):
     """An annotation of a solution."""
 
-    row: int  # index of the solution
     text: str | None  # the solution up to and with the `=`; None: no `=` is before the annotation
     since: int  # where the preceding `=` ends, 0 without one
     written: str  # the annotation
     values: frozenset[Fraction]  # that count as right
 
 
-def sites_of(row: int, solution: str) -> list[Site]:
+def sites_of(solution: str) -> list[Site]:
     """All annotations of a solution."""
     found, text, at = [], "", 0
     for match in MARK.finditer(solution):
@@ -67,7 +66,7 @@ def sites_of(row: int, solution: str) -> list[Site]:
         end = _END.search(text)
         before = None if end is None else text[: end.start() + 1]
         since = 0 if before is None else before.rfind("=", 0, len(before) - 1) + 1
-        found.append(Site(row, before, since, match[1], _values(match[1])))
+        found.append(Site(before, since, match[1], _values(match[1])))
     return found
 
 
@@ -102,9 +101,8 @@ def measure(texts: Iterable[tuple[Sample, frozenset[Fraction] | None]], limits: 
 
 def gsm8k(path: Path, first: int) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
     """The text before each annotated `=` of every second held-out row."""
-    lines = path.read_text(encoding="utf-8").splitlines()[DEVELOPMENT + first :: 2]
-    for row, line in enumerate(lines):
-        for site in sites_of(row, json.loads(line)["answer"]):
+    for row in read_rows(path)[DEVELOPMENT + first :: 2]:
+        for site in sites_of(row["answer"]):
             if site.text is not None:
                 yield Sample(site.text[site.since :], site.written, True), site.values
 
@@ -139,8 +137,8 @@ def _divided(text: str, limits: Limits) -> Value | Refusal:
 def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
     """The derivations, with their values by a second evaluator and by `decimal`."""
     context = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
-    for line in path.read_text(encoding="utf-8").splitlines():
-        written = json.loads(line)["derivation"]
+    for row in read_rows(path):
+        written = row["derivation"]
         value = value_of(re.sub("[$,]", "", written))
         if value is not None:
             exact = context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))

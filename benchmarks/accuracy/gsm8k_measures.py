@@ -84,9 +84,9 @@ def asked(tokenizer: Any, question: str) -> str:
 
 def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
     """The number that the model writes after each annotated `=` of the human solutions."""
-    sites = [site for index, row in enumerate(held) for site in sites_of(index, row["answer"])]
-    known = [site for site in sites if site.text is not None]
-    prompts = [asked(tokenizer, held[site.row]["question"]) + str(site.text).lstrip() for site in known]
+    sites = [(row["question"], site) for row in held for site in sites_of(row["answer"])]
+    known = [site for _, site in sites if site.text is not None]
+    prompts = [asked(tokenizer, said) + site.text.lstrip() for said, site in sites if site.text is not None]
     counts: Counter[str] = Counter()
     examples: dict[str, list[dict[str, Any]]] = {"wrong_though_ok": [], "wrong": []}
     for site, made in zip(known, written(model, tokenizer, prompts, NUMBER_TOKENS, batch_size), strict=True):

@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -57,13 +56,13 @@ BATCH = 64  # texts
 
 
 def split(
-    lines: Sequence[str], held_out: int, rows: int, seen: int = 0
+    questions: Sequence[dict[str, Any]], held_out: int, rows: int, seen: int = 0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows to train on, and held-out rows: by a hash of the question, so that no question is in both.
 
     `seen` questions are left out, because their results were read while the training was chosen.
     """
-    known = {row["question"].strip(): row for row in map(json.loads, lines)}
+    known = {row["question"].strip(): row for row in questions}
     order = sorted(known, key=lambda question: hashlib.sha256(question.encode()).hexdigest())
     if len(order) < seen + held_out + rows:
         wanted = f"{seen} + {held_out} + {rows} questions"
@@ -75,8 +74,7 @@ def split(
 def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict[str, Any]:
     """Writes `train.jsonl` with operand columns, `held_out.jsonl` as it is, and `calculator`, with which training
     begins; returns the reports of the conversion and of both trainings."""
-    lines = arguments.data.read_text(encoding="utf-8").strip().split("\n")
-    train, held = split(lines, arguments.held_out, arguments.rows, arguments.seen)
+    train, held = split(read_rows(arguments.data), arguments.held_out, arguments.rows, arguments.seen)
     config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)], **ROUNDING)
     half = arguments.generated // 2
     generated = WorkedSolutions(seed=0, max_digits=GENERATED_DIGITS).take(arguments.generated - half)
