@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +152,10 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, read
     model = load_adapter(model, adapter).to(DEVICE)
     if others and active_config(model) is None:
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
-    sizes = {"batch_size": SIZES.batch_size}
-    found = {}
+    whole, found = partial(answered, max_new_tokens=SIZES.max_new_tokens), {}
     for name, items in sets.items():
-        if name not in others:
-            found[name] = answered(model, tokenizer, items, max_new_tokens=SIZES.max_new_tokens, **sizes)
-        else:
-            found[name] = read(model, tokenizer, items, **sizes)
+        measure = read if name in others else whole
+        found[name] = measure(model, tokenizer, items, batch_size=SIZES.batch_size)
         found[name]["due"] = sum(item["target"] is not None for item in items)
         print(adapter.name, name, {key: found[name][key] for key in ("n", "right", "wrong", "silent")}, flush=True)
     return found
