@@ -49,6 +49,14 @@ def adapter(tmp_path):
     return tmp_path / "adapter"
 
 
+@pytest.fixture
+def tokenizer():
+    """A new tokenizer of characters."""
+    from tiny_training import tokenizer
+
+    return tokenizer()
+
+
 @pytest.fixture(scope="module")
 def trained():
     """The embedded base with its trained adapter, and their tokenizer."""

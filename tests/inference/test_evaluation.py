@@ -8,7 +8,6 @@ import torch
 from parrot import Parrot
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import tokenizer as make_tokenizer
 from tokenizers import processors
 
 from peft_igc import IGCModel
@@ -17,11 +16,6 @@ from peft_igc.inference.evaluation import evaluate, generate_answers, trace
 
 
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
-
-
-@pytest.fixture
-def tokenizer():
-    return make_tokenizer()
 
 
 @pytest.fixture

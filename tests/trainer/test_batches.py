@@ -1,17 +1,11 @@
 """Promises of `batches`: tokens and labels are those that TRL would make, no row is lost, lengths are alike."""
 
 import pytest
-from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.mixture import Mixture
 from peft_igc.trainer.batches import BATCHES_AT_ONCE, in_lots, tokenized
-
-
-@pytest.fixture
-def tokenizer():
-    return make_tokenizer()
 
 
 def key(row):
