@@ -72,6 +72,11 @@ def rows(n: int, seed: int = 0, digits: int = 2, unsupervised: tuple[int, ...] =
     return made
 
 
+def chat(row: dict[str, Any]) -> list[dict[str, str]]:
+    """Prompt and completion of a row as messages."""
+    return [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["completion"]}]
+
+
 # Two short steps in fp32 on the CPU, nothing saved; for trainers of transformers and, with `QUICK`, of TRL.
 OF_TRANSFORMERS: dict[str, Any] = {
     "use_cpu": True,

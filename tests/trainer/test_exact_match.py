@@ -6,7 +6,7 @@ import pytest
 import torch
 from datasets import Dataset
 from parrot import Parrot
-from tiny_training import igc_model, join_as, rows, tokenizer, trainer, weights
+from tiny_training import chat, igc_model, join_as, rows, tokenizer, trainer, weights
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
@@ -15,10 +15,6 @@ from tests.trainer.test_trainer_invariants import SGD, _free_port
 
 
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "igc_exact_match_tokens": 8}
-
-
-def chat(row):
-    return [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["completion"]}]
 
 
 def asked(**options):

@@ -12,6 +12,7 @@ from peft_igc.trainer import optimizer as ours
 from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
 from peft_igc.trainer.optimizer import MuonAdamW, calculator_matrices
 from peft_igc.trainer.trainer import BaselineTrainer
+from tests.trainer.test_trainer_invariants import reading
 
 
 pytestmark = pytest.mark.filterwarnings(*NESTED)
@@ -28,10 +29,6 @@ def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_we
     assert not [name for name in chosen if any(table in name for table in tables)]
 
 
-def _reading(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters() if "igc_input_mapping" in name}
-
-
 def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_ones_too(tmp_path):
     model = igc_model()
     options = {"igc_muon_learning_rate": 0.02, "weight_decay": 0.1, "lr_scheduler_type": "constant", "max_steps": 4}
@@ -41,7 +38,7 @@ def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_o
 
     class Watch(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
-            after.append(_reading(model))
+            after.append(reading(weights(model)))
 
     made.add_callback(Watch())
     made.train()
@@ -61,14 +58,14 @@ def test_with_muon_the_log_has_the_rates_of_both_parts(tmp_path):
 def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path):
     settings = {"igc_muon_learning_rate": 0.02, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
     whole = trainer(tmp_path / "run", **settings)
-    before = {n: p.detach().clone() for n, p in whole.model.named_parameters() if p.requires_grad}
+    before = weights(whole.model)
     whole.train()
     resumed = trainer(tmp_path / "run", **settings)
     resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
     again = dict(resumed.model.named_parameters())
     for name, parameter in whole.model.named_parameters():
         assert torch.equal(parameter, again[name]), name
-        if name in before:
+        if parameter.requires_grad:
             assert not torch.equal(parameter, before[name]), name
 
 

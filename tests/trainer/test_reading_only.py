@@ -16,14 +16,10 @@ from peft_igc.trainer import batches
 from peft_igc.trainer.reading_only import KeptOutputs, read_alone
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.base_model import decoder_layers
+from tests.trainer.test_collator import first_batch
 
 
 pytestmark = pytest.mark.filterwarnings(*NESTED)
-
-
-def batch_of(made):
-    """The first batch of a trainer."""
-    return next(iter(made.get_train_dataloader()))
 
 
 def test_one_step_in_three_runs_the_layers_above(tmp_path):
@@ -39,7 +35,7 @@ def test_one_step_in_three_runs_the_layers_above(tmp_path):
 @pytest.mark.parametrize("read_from", [[0], [0, 1]])
 def test_the_reading_learns_as_in_a_whole_pass_and_no_layer_above_it_runs(tmp_path, arch, read_from):
     made = trainer(tmp_path, model=igc_model(arch=arch, layer=2, read_from=read_from))
-    model, batch = made.model.train(), batch_of(made)
+    model, batch = made.model.train(), first_batch(made)
     reading = {name: p for name, p in model.named_parameters() if "input_mapping" in name}
     keys = [name for name in batch if name != "labels"]
     whole = model(**{name: batch[name] for name in keys})
@@ -62,7 +58,7 @@ def test_the_reading_learns_as_in_a_whole_pass_and_no_layer_above_it_runs(tmp_pa
 
 def test_a_model_that_is_wrapped_or_whose_calculator_is_off_is_refused(tmp_path):
     made = trainer(tmp_path)
-    batch = batch_of(made)
+    batch = first_batch(made)
     message = "No IGC adapter is active.*Leave `igc_writing_every`"
     with made.model.disable_adapter(), pytest.raises(ValueError, match=message):
         read_alone(made.model, batch)
@@ -143,7 +139,7 @@ def test_a_first_stage_runs_the_frozen_layers_once_per_text(tmp_path, monkeypatc
 @pytest.mark.parametrize("read_from", [None, [0, 2]])
 def test_a_later_pass_trains_the_reading_as_the_first_and_nearly_as_one_that_runs(tmp_path, arch, read_from):
     made = trainer(tmp_path, model=igc_model(arch=arch, layer=2, read_from=read_from))
-    kept, batch = KeptOutputs(made.model), list(made.get_train_dataloader())[0]
+    kept, batch = KeptOutputs(made.model), first_batch(made)
     plain, first, later = (gradients(made, batch, one) for one in (None, kept, kept))
     assert plain.keys() == first.keys() == later.keys()
     assert all(torch.equal(later[name], gradient) for name, gradient in first.items())

@@ -16,7 +16,7 @@ from datasets import Dataset
 from matplotlib.axes import Axes
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import arguments, chat, igc_model, rows, tokenizer, trainer
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
@@ -31,11 +31,6 @@ from tests.trainer.test_collator import example, first_batch
 
 
 # ------------------------------------------------------------------------------------------ columns through TRL
-def _chat(row):
-    turns = [("user", row["prompt"]), ("assistant", row["completion"])]
-    return [{"role": role, "content": content} for role, content in turns]
-
-
 def _operands(row):
     return {name: row[name] for name in COLUMNS}
 
@@ -43,10 +38,10 @@ def _operands(row):
 FORMATS = {
     "prompt and completion": (lambda row: row, {}),
     "prompt and completion as messages": (
-        lambda row: {"prompt": _chat(row)[:1], "completion": _chat(row)[1:], **_operands(row)},
+        lambda row: {"prompt": chat(row)[:1], "completion": chat(row)[1:], **_operands(row)},
         {},
     ),
-    "messages": (lambda row: {"messages": _chat(row), **_operands(row)}, {"assistant_only_loss": True}),
+    "messages": (lambda row: {"messages": chat(row), **_operands(row)}, {"assistant_only_loss": True}),
     "text": (lambda row: {"text": row["prompt"] + row["completion"], **_operands(row)}, {"igc": "="}),
     "tokens": (lambda row: example([row["prompt"], row["completion"]], **_operands(row)), {}),
 }

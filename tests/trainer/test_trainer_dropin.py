@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from tiny_models import tiny_model
-from tiny_training import QUICK, rows, tokenizer
+from tiny_training import QUICK, chat, rows, tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from peft_igc.trainer.config import IGCSFTConfig
@@ -23,10 +23,7 @@ pytestmark = [
 
 PLAIN = [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows(8)]
 TEXT = [{"text": row["prompt"] + row["completion"]} for row in rows(8)]
-CHAT = [
-    {"messages": [{"role": "user", "content": r["prompt"]}, {"role": "assistant", "content": r["completion"]}]}
-    for r in rows(8)
-]
+CHAT = [{"messages": chat(row)} for row in rows(8)]
 TIMES = ("runtime", "per_second")
 
 
