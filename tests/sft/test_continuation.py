@@ -11,10 +11,9 @@ from tiny_training import rows
 
 from peft_igc.inference.loading import find_adapter, read_config, tiny_base
 from peft_igc.sft.models import _with_saved
-from tests.sft.test_sft import SMALL, arguments, trained, write
+from tests.sft.test_sft import LORA, SMALL, arguments, trained, write
 
 
-LORA = ["--lora_target_modules", "q_proj", "up_proj"]
 KINDS = {"igc": [], "igc+lora": ["--igc_adapter", "igc+lora", *LORA]}
 
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 SIZES = {"num_digits": 4, "reading_dim": 32, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
 SMALL = [text for name, size in SIZES.items() for text in (f"--igc_{name}", str(size))]
 SMALL += ["--igc_anchors", "prompt_end"]
+LORA = ["--lora_target_modules", "q_proj", "up_proj"]
 QUICK = {
     "use_cpu": "true",
     "bf16": "false",
@@ -89,7 +90,7 @@ def test_data_of_ones_own_are_trained_in_two_stages_and_evaluated_at_the_end(bas
 @pytest.mark.slow
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
-    more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
+    more = ["--igc_adapter", "igc+lora", "--lora_r", "2", *LORA]
     made = trained(arguments(base, out, *SMALL, *more, dataset_name=write(tmp_path / "d", rows(8))))
     assert f"peft-igc trace --base {base} --adapter {out} " in capsys.readouterr().out.splitlines()[-1]
     lora = load_file(out / "low_rank" / WEIGHTS)
@@ -104,8 +105,8 @@ def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp
 
 
 def test_a_lora_of_an_earlier_run_is_not_left_beside_a_calculator_without_one(base, tmp_path):
-    data, lora = write(tmp_path / "d", rows(8)), KINDS["igc+lora"]
-    trained(arguments(base, tmp_path / "out", *SMALL, *lora, dataset_name=data, max_steps="1"))
+    data, more = write(tmp_path / "d", rows(8)), ["--igc_adapter", "igc+lora", *LORA]
+    trained(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=data, max_steps="1"))
     with pytest.raises(ValueError, match="low_rank` has a LoRA of an earlier run"):
         trained(arguments(base, tmp_path / "out", *SMALL, dataset_name=data, max_steps="1"))
 
@@ -142,13 +143,6 @@ def test_baselines_without_a_calculator_are_trained_by_the_same_program(base, tm
     model = f"--base {base} --adapter {out}" if adapter == "lora" else f"--base {out}"
     assert last == f"Saved. Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
     assert (out / (WEIGHTS if adapter == "lora" else "model.safetensors")).is_file()
-
-
-KINDS = {
-    "igc": [],
-    "igc+lora": ["--igc_adapter", "igc+lora", "--lora_target_modules", "q_proj", "up_proj"],
-    "base": ["--igc_train_base"],
-}
 
 
 def test_a_lora_that_finds_no_module_is_said(base, tmp_path):
