@@ -43,26 +43,21 @@ def write(output: Path, results: Mapping[str, Any]) -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Commit, versions, threads and hardware of this run."""
+    """Commit, versions and threads of this run, the processor, and the GPU if there is one."""
     git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    path = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.*)", path.read_text(encoding="utf-8")) if path.exists() else None
     return {
         "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
         "versions": versions(),
         "threads": torch.get_num_threads(),
-        "hardware": hardware(),
-    }
-
-
-def hardware() -> dict[str, Any]:
-    """The processor, and the GPU if there is one."""
-    path = Path("/proc/cpuinfo")
-    named = re.search(r"model name\s*: (.*)", path.read_text(encoding="utf-8")) if path.exists() else None
-    return {
-        "machine": platform.machine(),
-        "processor": named[1] if named else platform.processor(),
-        "cores": os.cpu_count(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "hardware": {
+            "machine": platform.machine(),
+            "processor": named[1] if named else platform.processor(),
+            "cores": os.cpu_count(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        },
     }
 
 
