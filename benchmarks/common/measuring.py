@@ -82,18 +82,16 @@ def alternating(
     Each function gives seconds by the name of a part of its work. After `most_seconds` no further round begins, once
     `FEWEST` have counted.
     """
+    for function in functions.values():
+        function()
     found: dict[str, dict[str, list[float]]] = {}
-    begin = 0.0
-    for repetition in range(repetitions + 1):
-        if repetition == 1:
-            begin = time.perf_counter()
-        if repetition > FEWEST and time.perf_counter() - begin > most_seconds:
+    begin = time.perf_counter()
+    for repetition in range(repetitions):
+        if repetition >= FEWEST and time.perf_counter() - begin > most_seconds:
             break
         for name, function in functions.items():
-            parts = function()
-            if repetition:
-                for part, value in parts.items():
-                    found.setdefault(part, {}).setdefault(name, []).append(value)
+            for part, value in function().items():
+                found.setdefault(part, {}).setdefault(name, []).append(value)
     return found
 
 
