@@ -71,8 +71,6 @@ class Decoding:
         self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
         self.back()
         self.graph: Any = None
-        self.logits = torch.empty(0)
-        self.step: Callable[[], torch.Tensor] = self._step
         if captured:
             self._capture()
 
@@ -84,8 +82,13 @@ class Decoding:
             self.states.set("default", self.text)
 
     def _step(self) -> torch.Tensor:
-        """An eager pass."""
-        return self.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
+        """The logits of a pass, which is eager until its graph is there."""
+        if self.graph is None:
+            return self.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
+        self.graph.replay()
+        if self.states is not None:
+            self.states.plan.ran = True  # as an eager pass says it
+        return self.logits
 
     def _choose(self) -> None:
         """Chooses the graph of the next pass."""
@@ -106,24 +109,17 @@ class Decoding:
         self.back()
         self._choose()
         self.told = [] if self.states is None else told_to(self.states)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             self.logits = self._step()
         self.back()
-
-        def replayed() -> torch.Tensor:
-            self.graph.replay()
-            if self.states is not None:
-                self.states.plan.ran = True  # as an eager pass says it
-            return self.logits
-
-        self.step = replayed
+        self.graph = graph
 
     @torch.no_grad()
     def first(self) -> torch.Tensor:
         """The logits [B, V] of one pass."""
         self._choose()
-        logits = self.step()[:, -1].clone()
+        logits = self._step()[:, -1].clone()
         self.back()
         return logits
 
@@ -137,7 +133,7 @@ class Decoding:
     def _run(self) -> None:
         for _ in range(TOKENS):
             self._choose()
-            self.step()[:, -1].argmax(-1).tolist()
+            self._step()[:, -1].argmax(-1).tolist()
 
 
 def prompt(tokenizer: Any, end: str, rows: int, device: torch.device, length: int) -> torch.Tensor:
