@@ -1,8 +1,7 @@
 """How many operators a pass dispatches beyond those of its base, by what it has to do. The count has no noise.
 
 The adapter of the package on the embedded base, one row, without gradients. A prompt is one pass; a decoding step is a
-pass of one token with a cache. The baseline is the same pass with the adapter off, and `learned` is the part of the
-learned modules: reading, calculating with what was read, and writing.
+pass of one token with a cache. The baseline is the same pass with the adapter off.
 
     python -m benchmarks.cost.operators --output build/operators.json
 """
