@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from checks import telling
+from checks import telling, watching
 from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_training import tokenizer
@@ -28,9 +28,7 @@ from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
 from peft_igc.mappings.readings import Pointing, no_operands, two_places
-from peft_igc.tuner.call import observing
 from peft_igc.tuner.hooks.wrapper import active_layer
-from peft_igc.tuner.steps import Step
 
 
 SMALL = {"reading_dim": 32, "num_heads": 2}
@@ -47,9 +45,8 @@ def test_results_are_those_of_whole_passes():
     model, tokenizer = make(**SMALL)
     texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "1.25 + 3.5 =", "Hello!"]
     found = read_results(model, tokenizer, texts, batch_size=4)
-    seen = []
-    for text in texts:
-        with observing(lambda one: seen.append(one) if isinstance(one, Step) else None), torch.no_grad():
+    with watching() as seen, torch.no_grad():
+        for text in texts:
             model(**batch_of(tokenizer, [text]))
     assert [int(one.result.status[0, -1]) == 0 for one in seen] == [result is not None for result in found]
     assert [one.result for one in read_prompts(model, tokenizer, texts, batch_size=4)] == found
@@ -191,10 +188,9 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
     for temperature in (0.5, 4.0):
         config.temperature, config.confidence = temperature, 0.0
         for prompt, known in zip(prompts, chances, strict=True):
-            steps = []
-            with observing(steps.append):
+            with watching() as seen:
                 model(**batch_of(tokenizer, [prompt]))
-            step = next(seen for seen in steps if isinstance(seen, Step))
+            step = seen[0]
             asked, sure, _ = (x[0, -1].item() for x in step.reading.chances())
             found = certainty(asked, sure, stated=step.decision(0, 0).stated, ruled=False)
             assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)

@@ -179,10 +179,10 @@ def positions_of(mask: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def watching() -> Iterator[list[Any]]:
-    """The list of `Step` and `Writing` that happen meanwhile in this thread, in order."""
+def watching(kind: Any = Step) -> Iterator[list[Any]]:
+    """The list of the events of a kind, `Step` or `Writing`, that happen meanwhile in this thread, in order."""
     seen: list[Any] = []
-    with observing(seen.append):
+    with observing(lambda event: seen.append(event) if isinstance(event, kind) else None):
         yield seen
 
 
@@ -240,7 +240,7 @@ def steps_of(model: torch.nn.Module, ids: torch.Tensor, anchors: torch.Tensor, *
     """What one pass over whole texts reads and calculates."""
     with watching() as seen:
         scored(model, ids, anchors, **more)
-    return next(s for s in seen if isinstance(s, Step))
+    return seen[0]
 
 
 def margins(step: Step) -> torch.Tensor:

@@ -15,6 +15,7 @@ import fake_lm_eval
 import pytest
 import torch
 import yaml
+from checks import watching
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 
@@ -22,8 +23,6 @@ from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.tuner.call import observing
-from peft_igc.tuner.steps import Step
 
 
 ROOT = Path(__file__).parents[2]
@@ -90,10 +89,9 @@ def test_the_calculation_of_a_likelihood_is_at_the_end_of_the_context(harness):
 
 def test_anchors_of_the_answer_are_those_of_generation(harness):
     model = hidden(anchors={"turns": [[7]], "inline": [[10]]})
-    seen = []
-    with observing(lambda event: seen.append(event.anchors.tolist()) if isinstance(event, Step) else None):
+    with watching() as seen:
         made(harness, model)._loglikelihood_tokens(REQUESTS[:1])
-    assert seen == [[[2, 5]]]  # the header in the context, and the sign in the answer
+    assert [step.anchors.tolist() for step in seen] == [[[2, 5]]]  # the header of the context, the sign in the answer
 
 
 def test_a_text_without_an_anchor_is_that_of_the_base(harness):

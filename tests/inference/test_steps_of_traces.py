@@ -14,7 +14,6 @@ from peft_igc import igc_trace, tiny_igc, trace
 from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.records import percent
-from peft_igc.tuner.steps import Step
 
 
 QUESTION = "What is 58 times 36?"
@@ -74,7 +73,7 @@ def test_probabilities_are_of_the_whole_number_of_its_weakest_place_and_of_the_n
     ids = torch.tensor([tokenizer(QUESTION)["input_ids"]])
     with torch.no_grad(), watching() as seen:
         model(input_ids=ids)
-    step = next(event for event in seen if isinstance(event, Step))
+    step = seen[0]
     (shown,) = trace(model, tokenizer, QUESTION, raw=True, max_new_tokens=1).steps
     for number, one in enumerate(shown.operands):
         places = [p.max().item() for p in step.reading.digits[0, 0, number].softmax(-1)]

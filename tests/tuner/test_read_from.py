@@ -17,7 +17,7 @@ def reading(model, ids):
     """The operator's logits at the last token."""
     with watching() as seen, torch.no_grad():
         model(ids, igc_anchors=torch.tensor([[ids.shape[1] - 1]]))
-    return next(event for event in seen if hasattr(event, "reading")).reading.operator
+    return seen[0].reading.operator
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from peft_igc import tiny_base
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.steps import Step, Writing
+from peft_igc.tuner.steps import Writing
 
 
 pytestmark = pytest.mark.filterwarnings(*NESTED)
@@ -55,8 +55,7 @@ def encoded(tokenizer, texts):
 
 
 def statuses(seen):
-    steps = [one for one in seen if isinstance(one, Step)]
-    return [Status(status).name.lower() for one in steps for status in one.result.status.flatten().tolist()]
+    return [Status(status).name.lower() for one in seen for status in one.result.status.flatten().tolist()]
 
 
 @pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"num_beams": 3}], ids=["greedy", "samples", "beams"])
@@ -86,13 +85,12 @@ def test_a_refusal_ends_what_an_earlier_step_has_written(made, refused):
     layer = igc_layers(model)[0]
     (ids,) = encoded(tokenizer, [f"{EXACT} 72. {refused}"])
     cache = DynamicCache(config=model.config)
-    with watching() as seen, torch.no_grad():
+    with watching() as seen, watching(Writing) as written, torch.no_grad():
         first = model(input_ids=ids[None], past_key_values=cache).logits[0, -1]
     assert statuses(seen) == ["ok", REFUSED[refused]]
-    (writing,) = [one for one in seen if isinstance(one, Writing)]
-    anchor = next(one for one in seen if isinstance(one, Step)).anchors[0, 1]
+    (writing,) = written
     assert writing.active[0].any()
-    assert not writing.active[0, int(anchor) - writing.start :].any()
+    assert not writing.active[0, int(seen[0].anchors[0, 1]) - writing.start :].any()
     copies = [copy.deepcopy(cache) for _ in range(2)]
     token, logits = first.argmax(), [[], []]
     for _ in range(6):

@@ -58,10 +58,10 @@ def test_behind_steps_without_a_result_writing_does_not_run(model):
     with torch.no_grad():
         igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias[-1] += NONE  # of no arithmetic
     batch = left_padded([encode("the sum of 12 and 45=["), encode("34 * 7;=")])
-    with widths(model) as seen, watching() as watched:
+    with widths(model) as seen, watching(Writing) as watched:
         out = generated(model, **batch)
     assert seen == []
-    assert not any(isinstance(one, Writing) for one in watched)
+    assert watched == []
     with model.disable_adapter():
         assert torch.equal(out.stacked, generated(model, **batch).stacked)
 
@@ -90,9 +90,9 @@ def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypat
     spoken = lambda state, told: (state, told._replace(is_silent=False))  # noqa: E731
     monkeypatch.setattr(passes, "told_of", lambda *args: spoken(*told_of(*args)))
     assert torch.equal(out.stacked, generated(writes_once, **say, **batch).stacked)
-    with watching() as watched:
+    with watching(Writing) as watched:
         generated(writes_once, **say, **batch)
-    written = {one.start: bool(one.active.any()) for one in watched if isinstance(one, Writing)}
+    written = {one.start: bool(one.active.any()) for one in watched}
     assert written.get(start + 3, False) == ends
 
 
@@ -147,13 +147,12 @@ def chat(tokenizer, *contents):
 def written(model, ids, parts, cache=None):
     """Positions that are written when the text is passed in parts."""
     start = 0
-    with torch.no_grad(), watching() as seen:
+    with torch.no_grad(), watching(Writing) as seen:
         for part in parts:
             position = torch.arange(start, start + part)[None]
             model(input_ids=ids[:, start : start + part], position_ids=position, past_key_values=cache)
             start += part
-    events = [one for one in seen if isinstance(one, Writing)]
-    return [one.start + at for one in events for at in one.active[0].nonzero().flatten().tolist()]
+    return [one.start + at for one in seen for at in one.active[0].nonzero().flatten().tolist()]
 
 
 def written_always(model, ids, anchor):

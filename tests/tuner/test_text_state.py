@@ -33,7 +33,6 @@ from peft_igc.tuner import layer
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.passes import TOGETHER
 from peft_igc.tuner.state.cache import find_cache, states_of
-from peft_igc.tuner.steps import Step
 
 
 def chat(tokenizer, text):
@@ -46,8 +45,7 @@ def answer(model, tokenizer, ids, cache=None):
         more = {} if cache is None else {"past_key_values": cache}
         mask = torch.ones_like(ids)
         out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=8, do_sample=False, **more)
-    steps = [one for one in seen if isinstance(one, Step)]
-    return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), steps
+    return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), seen
 
 
 @pytest.mark.parametrize("how", ["off", "rebuilt"])
@@ -95,7 +93,7 @@ def test_a_hidden_reading_over_unseen_text_is_refused_and_one_after_it_is_not():
             model(input_ids=row[None, :4], past_key_values=cache)
         model(input_ids=row[None, 4:], past_key_values=cache)
         model(input_ids=row[None], past_key_values=cache)
-    statuses = [one.result.status.tolist() for one in seen if isinstance(one, Step)]
+    statuses = [one.result.status.tolist() for one in seen]
     assert statuses == [[[int(Status.NONE)]], [[int(Status.OK)]]]
 
 
@@ -252,7 +250,7 @@ def test_decoded_tokens_are_compressed_together_and_are_read_like_those_of_one_p
     assert max(waiting) == TOGETHER
     assert waiting[-1] == 0  # after the anchor
     close(state_of(cache).features.float(), state_of(whole).features.float())
-    by_token, at_once = (one for one in seen if isinstance(one, Step))
+    by_token, at_once = seen
     close(by_token.reading.operator, at_once.reading.operator)
 
 
@@ -268,7 +266,7 @@ def test_gradients_do_not_depend_on_how_tokens_without_them_came():
         with watching() as seen:
             model(input_ids=ids[:, 11:], past_key_values=cache)
         weight = igc_layers(model)[0].igc_input_mapping["default"].compression.weight
-        (step,) = (one for one in seen if isinstance(one, Step))
+        (step,) = seen
         found.append(torch.autograd.grad(step.reading.operator[..., 0].sum(), weight)[0])
     close(*found)
 
