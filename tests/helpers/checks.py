@@ -115,9 +115,8 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> None:
 def layer_output(model: torch.nn.Module, ids: torch.Tensor, **more: Any) -> torch.Tensor:
     """[B, T, H] what leaves the calculator's decoder layer."""
     seen: list[torch.Tensor] = []
-    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
-    model(input_ids=ids, use_cache=False, **more)
-    handle.remove()
+    with igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output)):
+        model(input_ids=ids, use_cache=False, **more)
     return seen[0]
 
 

@@ -120,9 +120,8 @@ def test_a_refused_call_within_a_call_leaves_the_outer_one_alone(model):
             with pytest.raises(ValueError, match="`igc_nonsense` is not an argument"):
                 inner(model)(input_ids=IDS, igc_nonsense=1)
 
-    handle = igc_layers(model)[0].get_base_layer().register_forward_pre_hook(hook)
-    after = scored(model, IDS, None)
-    handle.remove()
+    with igc_layers(model)[0].get_base_layer().register_forward_pre_hook(hook):
+        after = scored(model, IDS, None)
     assert refused
     assert torch.equal(before, after)
 

@@ -47,9 +47,8 @@ def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
 
     with torch.set_grad_enabled(grad):
         clean = layer_output(model, ids)
-        handle = igc_layers(model)[0].get_base_layer().register_forward_hook(spoil, prepend=True)
-        got = layer_output(model, ids)
-        handle.remove()
+        with igc_layers(model)[0].get_base_layer().register_forward_hook(spoil, prepend=True):
+            got = layer_output(model, ids)
     assert not got[1].isfinite().all()
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 

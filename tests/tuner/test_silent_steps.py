@@ -47,11 +47,8 @@ def widths(model):
     """How many positions each run of the writing computes meanwhile."""
     seen = []
     writer = igc_layers(model)[0].igc_output_mapping["default"]
-    handle = writer.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[1]))
-    try:
+    with writer.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[1])):
         yield seen
-    finally:
-        handle.remove()
 
 
 def test_behind_steps_without_a_result_writing_does_not_run(model):
