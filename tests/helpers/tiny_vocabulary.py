@@ -8,6 +8,7 @@ most of the others leave a number whole, so that random ids are often calculatio
 from __future__ import annotations
 
 import torch
+from small_vocabularies import Words
 
 from peft_igc.text import Vocabulary
 from peft_igc.text.token_table import TokenTable
@@ -35,9 +36,4 @@ TABLE = TokenTable.of(VOCABULARY, FACTS)
 
 def encode(text: str) -> torch.Tensor:
     """The ids of a text, [T] int64."""
-    ids = []
-    while text:
-        piece = max((t for t in TEXTS if text.startswith(t)), key=len)
-        ids.append(TEXTS.index(piece))
-        text = text[len(piece) :]
-    return torch.tensor(ids, dtype=torch.int64)
+    return torch.tensor(Words(TEXTS, FACTS["group"]).encode(text), dtype=torch.int64)
