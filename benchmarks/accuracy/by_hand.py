@@ -43,11 +43,7 @@ SHORT = {"igc_generated_rows": 30000, "max_steps": 1000, "igc_layer": 12}  # of 
 TEMPLATES = {"by_hand": 0.0, "none": 0.21, "unsupported": 0.19, "contexts": 0.65}
 # By name: the recipe, the settings that differ, and how many authors are trained (None: all).
 RUNS: dict[str, tuple[str, dict[str, Any], int | None]] = {
-    "layer_12": (SMOLLM2, SHORT, None),
-    "layer_1": (SMOLLM2, SHORT | {"igc_layer": 1}, None),
-    "layer_6": (SMOLLM2, SHORT | {"igc_layer": 6}, None),
-    "layer_18": (SMOLLM2, SHORT | {"igc_layer": 18}, None),
-    "layer_24": (SMOLLM2, SHORT | {"igc_layer": 24}, None),
+    **{f"layer_{layer}": (SMOLLM2, SHORT | {"igc_layer": layer}, None) for layer in (12, 1, 6, 18, 24)},
     "templates": (SMOLLM2, SHORT | {"igc_generated_mixture": TEMPLATES}, None),
     "authors_5": (SMOLLM2, SHORT, 5),
     "tiny": (TINY, {}, None),
