@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -177,11 +178,9 @@ def decode_cell(models: dict[str, Any], state: str, ids: torch.Tensor, rounds: i
 @torch.no_grad()
 def prefill_cell(models: dict[str, Any], ids: torch.Tensor, rounds: int) -> dict[str, Any]:
     """Milliseconds of a prompt [B, T] by method."""
-
-    def timed(model: Any) -> Callable[[], dict[str, float]]:
-        return lambda: {"": seconds(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1), ids.device)}
-
-    found = alternating({name: timed(model) for name, model in models.items()}, rounds)[""]
+    runs = {name: partial(one, input_ids=ids, use_cache=True, logits_to_keep=1) for name, one in models.items()}
+    timed = {name: lambda run=run: {"": seconds(run, ids.device)} for name, run in runs.items()}
+    found = alternating(timed, rounds)[""]
     return {"part": "prefill", "length": ids.shape[1], "rows": len(ids)} | told_of(found)
 
 
