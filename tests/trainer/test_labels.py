@@ -10,6 +10,7 @@ from datasets import Dataset
 
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.data.files import read_rows
+from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
@@ -32,10 +33,7 @@ def tools(**options):
 def row(question, answer, **columns):
     """A tokenized row of one turn."""
     tokenizer = tools()[0]
-    asked = [{"role": "user", "content": question}]
-    ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=True, return_dict=True)[
-        "input_ids"
-    ]
+    (ids,) = prompt_tokens(tokenizer, [question], raw=False)
     text = tokenizer(answer, add_special_tokens=False)["input_ids"]
     return {"input_ids": ids + text, "labels": [-100] * len(ids) + text, **columns}
 
