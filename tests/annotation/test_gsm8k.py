@@ -14,16 +14,14 @@ import pytest
 import real_tokenizers
 from peft import get_peft_model
 from tiny_models import tiny_model
-from tiny_training import arguments
+from tiny_training import trainer
 
 from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
-from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.text.values import Limits
-from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.anchor_rules import assistant_header
 from recipes.tiny_base.worked_solutions import WorkedSolutions
 
@@ -209,13 +207,8 @@ def test_a_config_or_a_tokenizer_that_cannot_be_used_is_refused():
 def test_operators_operands_and_results_arrive_at_their_anchors_in_training(interface, tmp_path):
     made, report = convert(WorkedSolutions(seed=9, max_digits=3).take(6), tokenizer(), config(interface))
     model = get_peft_model(tiny_model("llama", vocab_size=len(tokenizer())), config(interface))
-    trainer = IGCTrainer(
-        model=model,
-        args=arguments(tmp_path, per_device_train_batch_size=6),
-        train_dataset=to_dataset(made),
-        processing_class=tokenizer(),
-    )
-    batch, taught = next(iter(trainer.get_train_dataloader())), 0
+    trained = trainer(tmp_path, made, model, per_device_train_batch_size=6, processing_class=tokenizer())
+    batch, taught = next(iter(trained.get_train_dataloader())), 0
     for row, step in itertools.product(range(6), range(batch["igc_anchors"].shape[1])):
         anchor, operator = batch["igc_anchors"][row, step].item(), batch["igc_operator"][row, step].item()
         before, after = (tokenizer().decode(part) for part in batch["input_ids"][row].tensor_split([anchor + 1]))

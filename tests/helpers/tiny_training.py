@@ -117,16 +117,19 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
+# Arguments of a trainer's constructor; the others are settings.
+OF_TRAINERS = ("callbacks", "compute_loss_func", "data_collator", "eval_dataset", "peft_config", "processing_class")
+
+
 def trainer(folder: Path, data: Any = None, model: Any = None, cls: Any = IGCTrainer, **overrides: Any) -> IGCTrainer:
     """An `IGCTrainer` over `data` (rows or a dataset), or a trainer of another class."""
-    kwargs = {name: overrides.pop(name) for name in ("eval_dataset", "peft_config", "callbacks") if name in overrides}
+    kwargs = {name: overrides.pop(name) for name in OF_TRAINERS if name in overrides}
     data = rows(8) if data is None else data
     return cls(
         model=igc_model() if model is None else model,
         args=arguments(folder, **overrides),
         train_dataset=to_dataset(data) if isinstance(data, list) else data,
-        processing_class=tokenizer(),
-        **kwargs,
+        **{"processing_class": tokenizer(), **kwargs},
     )
 
 

@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 from peft import get_peft_model
 from tiny_models import small_config, small_igc, tiny_model
-from tiny_training import SPECIAL, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import SPECIAL, igc_model, rows, tokenizer, trainer
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -19,7 +19,6 @@ from peft_igc.data.files import read_rows
 from peft_igc.text.values import Limits
 from peft_igc.trainer import labels
 from peft_igc.trainer.collator import IGCDataCollator
-from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
 
@@ -238,12 +237,9 @@ def test_results_are_respelled_before_rows_are_cut_so_that_the_length_holds(tmp_
         data = [{key: row[key] for key in ("prompt", "completion")} for row in data]
     lengths = [len(tokens(row["prompt"] + row["completion"])["input_ids"]) + 1 for row in data]
     assert max(lengths) <= LENGTH  # nothing would be cut before the answers are respelled
-    made = IGCTrainer(
-        model=get_peft_model(tiny_model("llama"), config),
-        args=arguments(tmp_path, max_length=LENGTH, max_steps=1),
-        train_dataset=to_dataset(data).to_iterable_dataset() if kind == "stream" else to_dataset(data),
-        processing_class=tokens,
-    )
+    data = to_dataset(data).to_iterable_dataset() if kind == "stream" else data
+    options = {"max_length": LENGTH, "max_steps": 1, "processing_class": tokens}
+    made = trainer(tmp_path, data, get_peft_model(tiny_model("llama"), config), **options)
     batch = first_batch(made)
     assert batch["input_ids"].shape == (3, LENGTH)
     labels = [[token for token in row if token != -100] for row in batch["labels"].tolist()]

@@ -8,13 +8,12 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import NESTED, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, igc_model, rows, trainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer import batches
 from peft_igc.trainer.reading_only import KeptOutputs, read_alone
-from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer
 from peft_igc.tuner.base_model import decoder_layers
 from tests.trainer.test_collator import first_batch
 
@@ -87,13 +86,7 @@ def test_reading_alone_is_refused_where_it_could_learn_nothing(tmp_path, name, v
 
 @pytest.mark.parametrize(("name", "value"), ALONE)
 def test_a_collator_of_ones_own_that_makes_no_operands_is_refused_at_the_first_such_step(tmp_path, name, value):
-    made = IGCTrainer(
-        igc_model(),
-        arguments(tmp_path, **{name: value}),
-        DataCollatorForLanguageModeling(pad_token_id=0),
-        to_dataset(rows(8)),
-        processing_class=tokenizer(),
-    )
+    made = trainer(tmp_path, data_collator=DataCollatorForLanguageModeling(pad_token_id=0), **{name: value})
     made.data_collator = DataCollatorForLanguageModeling(pad_token_id=0)
     with pytest.raises(ValueError, match=f"{told(name, value)} .* the training rows have no operands"):
         made.train()

@@ -16,7 +16,7 @@ from datasets import Dataset
 from matplotlib.axes import Axes
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import arguments, chat, igc_model, rows, tokenizer, trainer
+from tiny_training import chat, igc_model, rows, tokenizer, trainer
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
@@ -157,7 +157,7 @@ def test_a_collator_of_ones_own_is_kept_and_warned_about(tmp_path, caplog):
         pass
 
     own = Own(pad_token_id=0)
-    made = IGCTrainer(igc_model(), arguments(tmp_path), own, to_dataset(rows(4)), processing_class=tokenizer())
+    made = trainer(tmp_path, data_collator=own)
     assert made.data_collator is own
     assert "The operand columns are passed to `Own`" in caplog.text
 
@@ -207,14 +207,7 @@ def test_the_reading_learns_on_trls_deprecated_ways_too(tmp_path, way):
         logits, labels = outputs.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
         return torch.nn.functional.cross_entropy(logits, labels, reduction="sum") / num_items_in_batch
 
-    options = {"label_smoothing_factor": 0.1} if way == "label_smoothing" else {}
-    made = IGCTrainer(
-        igc_model(),
-        arguments(tmp_path, **options),
-        train_dataset=to_dataset(rows(8)),
-        processing_class=tokenizer(),
-        compute_loss_func=plain if way == "compute_loss_func" else None,
-    )
+    made = trainer(tmp_path, **{"label_smoothing_factor": 0.1} if way == "label_smoothing" else {way: plain})
     before = {n: p.detach().clone() for n, p in made.model.named_parameters() if "input_mapping" in n}
     made.train()
     after = dict(made.model.named_parameters())
