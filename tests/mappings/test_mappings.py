@@ -97,13 +97,11 @@ def test_a_reading_counts_as_right_only_if_all_of_it_is():
         assert correct.item() is right, (operator, spoil)
 
 
-def write(mapping, h, digits, signs=None, step=None, offset=None):
-    t = h.shape[1]
+def write(mapping, h, digits, signs=None, offset=None):
     signs = torch.zeros(digits.shape[:2], dtype=torch.int64) if signs is None else signs
-    step = torch.zeros(h.shape[0], t, dtype=torch.int64) if step is None else step
-    offset = torch.zeros(h.shape[0], t, dtype=torch.int64) if offset is None else offset
+    first = torch.zeros(h.shape[:2], dtype=torch.int64)
     with torch.no_grad():
-        return mapping(h, digits, signs, step, offset)
+        return mapping(h, digits, signs, first, first if offset is None else offset)
 
 
 NUMBER = torch.tensor([[[4, 2, PAD, PAD, PAD]]])
