@@ -16,6 +16,7 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from tiny_training import NESTED
@@ -175,15 +176,6 @@ with_code = pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 LINES = [pytest.param(line, id=f"{name_of(p)}: {line}") for p in WITH_CODE for line in shell_lines(text_of(p))]
 
 
-@pytest.fixture
-def _own_operations():
-    """Operations that a page registers are gone after its test."""
-    before = dict(OPERATIONS)
-    yield
-    OPERATIONS.clear()
-    OPERATIONS.update(before)
-
-
 # ------------------------------------------------------------------------------------------------------------- sizes
 def test_pages_keep_to_their_sizes():
     lines = {"README.md": 150, "CONTRIBUTING.md": 100, "CHANGELOG.md": 60, "benchmarks/README.md": 300}
@@ -203,7 +195,7 @@ def test_the_generated_parts_of_pages_are_current():
 @pytest.mark.slow
 @with_code
 @pytest.mark.filterwarnings(*NESTED)  # where a LoRA goes around a calculator
-@pytest.mark.usefixtures("_own_operations")
+@mock.patch.dict(OPERATIONS)  # what a page registers is gone after its test
 def test_the_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
