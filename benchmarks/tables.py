@@ -296,6 +296,13 @@ def soak() -> str:
     return lines(["", *columns], [[phase, *cells(load("soak")[phase], columns)] for phase in ("alone", "together")])
 
 
+def written_by_others() -> str:
+    """What is read at the `=` of a large model's solutions, in a sentence."""
+    due, others = (load("written_by_others")["sites"][kind] for kind in ("due", "others"))
+    told = [f"{one['right']} of {one['n']} right, {one['wrong']} wrong" for one in (due, others)]
+    return f"{told[0]}; where no second reader tells the value, {told[1]}."
+
+
 def scenarios() -> str:
     """The three cases in which a calculator pays, for the README."""
     names = ("smollm2_layer_18", "gsm8k_solutions", "gsm8k_lora")
@@ -330,9 +337,7 @@ TABLES: dict[str, Callable[[], str]] = {
             "of those with an operation": lambda told: percent(told["found_with_operation"]),
         },
     ),
-    "written_by_others": partial(
-        listed, "written_by_others", "sites", "`=`", {one: one for one in ("n", *VERDICTS, "unknown")}
-    ),
+    "written_by_others": written_by_others,
     "functions": functions,
     "by_hand": by_hand,
     "gsm8k": gsm8k,

@@ -136,16 +136,17 @@ def main() -> None:
     parser = command(__doc__)
     parser.add_argument("--gsm8k", type=Path, required=True, metavar="FILE")
     parser.add_argument("--tatqa", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--solutions", type=Path, default=DATA / "solutions.jsonl", metavar="FILE", help="of a model")
     parser.add_argument("--most", type=int, default=5000, help="calculations of each source (default: %(default)s)")
     arguments = parser.parse_args()
     solutions, derivations = read_rows(arguments.gsm8k), read_rows(arguments.tatqa)
-    written = read_rows(DATA / "solutions.jsonl")
+    written = read_rows(arguments.solutions)
     rng = random.Random(0)
     results: dict[str, Any] = {**facts(), "seed": 0, "sources": {}}
     sources = {
         "gsm8k, even": stated_in_solutions(solutions[::2]),
         "gsm8k, odd": stated_in_solutions(solutions[1::2]),
-        "a large model, inspected half": stated_by_models(written[: len(written) // 2]),
+        "a large model, inspected": stated_by_models(written[: len(written) // 2]),
         "a large model, other half": stated_by_models(written[len(written) // 2 :]),
         "tatqa": stated_in_derivations(derivations),
     }

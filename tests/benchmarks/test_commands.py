@@ -79,12 +79,14 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
     solution = {"answer": "She has 48/2 = <<48/2=24>>24 clips.\nIn all 48+24 = <<48+24=72>>72.\n#### 72"}
     other = {"answer": "So x = <<25=25>>25, and 25 - 20 = <<25-20=5>>5.\n#### 5"}
     derivation = {"derivation": "(120 - 96) / 96", "answer": 25, "scale": "percent"}
-    paths = [tmp_path / f"{name}.jsonl" for name in ("solutions", "derivations")]
-    for path, rows in zip(paths, ((solution, other), (derivation,)), strict=True):
+    written = [{"solution": rf"\( {n} \times \$2 = \${2 * n} \)"} for n in (6, 7)]
+    paths = [tmp_path / f"{name}.jsonl" for name in ("solutions", "derivations", "written")]
+    for path, rows in zip(paths, ((solution, other), (derivation,), written), strict=True):
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1])["sources"]
+    sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1], "--solutions", paths[2])["sources"]
     counted = {name: (told["calculations"], told["with_operation"]) for name, told in sources.items()}
-    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "tatqa": (1, 1)}
+    model = {"a large model, inspected": (1, 1), "a large model, other half": (1, 1)}
+    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "tatqa": (1, 1), **model}
     assert all(told["found_with_operation"] == 1 and told["false_alarms"] == 0 for told in sources.values())
 
 
