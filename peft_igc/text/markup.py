@@ -34,6 +34,7 @@ _WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\
 _CALCULATION = re.compile(r"[0-9)]\s*[-+*/×÷]\s*[0-9($]")
 _NAME = re.compile(r"\s*[A-Za-z].*[0-9]")  # `Room 5`
 _FRACTION = re.compile(r"\\[dt]?frac\{([^{}\\]*)\}\{([^{}\\]*)\}")
+_AMOUNT = re.compile(rf"\s*\$?[0-9][0-9.,{FILL}]*%?[A-Za-z\s]*")
 _ROOT = re.compile(r"\\sqrt\{([^{}\\]*)\}")
 _POWER = re.compile(r"\^\{([^{}\\]*)\}")
 # A line break, with its height. A row that goes on with `=` belongs to the row before it.
@@ -67,7 +68,7 @@ def _without_latex(text: str) -> str:
     text = _FORMULA.sub("  ", text)
     for _ in range(2):  # a unit within a fraction, and a fraction within a box
         text = _WORDS.sub(_words, text)
-        text = _FRACTION.sub(lambda match: f"(({match[1]})/({match[2]}))".rjust(len(match[0])), text)
+        text = _FRACTION.sub(_fraction, text)
         text = _ROOT.sub(r" sqrt(\1)", text)
         text = _POWER.sub(r"^(\1)", text)
     return _CELL.sub(r"\1 ", _BREAK.sub(_break, text))
@@ -77,6 +78,12 @@ def _words(match: re.Match[str]) -> str:
     """Words without their command; a calculation is one operand, and a number with a name before it none."""
     is_words = not (_CALCULATION.search(match[2]) or _NAME.match(match[2]))
     return f"{' ' * len(match[1])}{match[2]} " if is_words else match[0]
+
+
+def _fraction(match: re.Match[str]) -> str:
+    """A fraction as a quotient in brackets."""
+    above, below = (part if _AMOUNT.fullmatch(part) else f"({part})" for part in match.groups())
+    return f"({above}/{below})".rjust(len(match[0]))
 
 
 def _break(match: re.Match[str]) -> str:
