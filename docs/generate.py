@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from peft_igc import IGCConfig
-from peft_igc.text.refusals import Reason
+from peft_igc.text.values import Reason
 from peft_igc.trainer import IGCSFTConfig
 from peft_igc.tuner.records import EXPLANATIONS
 

@@ -27,8 +27,7 @@ from ..numbers.calculator import NO_ARITHMETIC
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.grammar import evaluate
 from ..text.literals import integers
-from ..text.refusals import Reason, Refused
-from ..text.values import Limits
+from ..text.values import Limits, Reason, Refused
 from ..tuner.anchors import INLINE, Rules, anchors_of_labels, context_starts
 from ..tuner.config import IGCConfig
 

@@ -21,9 +21,8 @@ from torch import Tensor
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS
-from ..text.refusals import Refused
 from ..text.requests import calculated
-from ..text.values import Limits, finished, written
+from ..text.values import Limits, Refused, finished, written
 from .exact_values import EXPRESSION, STATUSES, NotAnExpression, StepLabel, label_expression
 
 

@@ -15,8 +15,7 @@ from ..numbers.calculator import Status
 from ..text.grammar import CLOSING, NEEDED, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
-from ..text.refusals import Reason, Refused
-from ..text.values import Item, Limits, Reduction, Value, finished, spelled, written
+from ..text.values import Item, Limits, Reason, Reduction, Refused, Value, finished, spelled, written
 
 
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule

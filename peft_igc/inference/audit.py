@@ -27,8 +27,7 @@ from ..data.bigbench import parse_question
 from ..data.columns import label
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS
-from ..text.refusals import Reason
-from ..text.values import Limits
+from ..text.values import Limits, Reason
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .evaluation import answer_items, generate_answers, is_right

@@ -21,9 +21,8 @@ from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
-from ..text.refusals import Reason, Span
 from ..text.requests import answer
-from ..text.values import Limits, Refusal, Value, written
+from ..text.values import Limits, Reason, Refusal, Span, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
 from .places import Run, StepTexts
 from .readings import SCALE, Mark

@@ -6,7 +6,8 @@
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `claims`: the calculations that a finished text states. `spelling`: what continues a result, token by token.
-* `values`, `rounding`: limits, and how a value is rounded and written. `refusals`: why there is none.
+* `values`, `rounding`: limits, how a value is rounded and written, and why there is none.
+* `markup`: marks of LaTeX and Markdown as plain characters.
 * `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
@@ -15,8 +16,7 @@ Start with `reading`. Try it: `pytest tests/text`
 from .claims import Verdict, check
 from .pieces import CONTROL, UNKNOWN
 from .reading import read
-from .refusals import Reason
-from .values import Limits, Refusal, Value
+from .values import Limits, Reason, Refusal, Value
 from .vocabulary import Vocabulary
 
 

@@ -21,9 +21,8 @@ from typing import NamedTuple
 from .markup import plain
 from .pieces import Pieces, kind_of, literal, past, split, words
 from .reading import BINARY, MOST_READ, PLAIN_WORDS, REMAINDER, read_at_equals
-from .refusals import Reason, Span
 from .rounding import Rounding, places_of
-from .values import Limits, Refusal, Value, written
+from .values import Limits, Reason, Refusal, Span, Value, written
 
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
@@ -112,9 +111,7 @@ def check(text: str) -> list[Claim]:
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
-            if given[:first].rstrip()[-1:] == "-":  # the mark of an item, or a sign
-                signed = read_at_equals(f"-{text[first:last]}=", _LIMITS, strict=False)
-                doubtful = doubtful or (isinstance(signed, Value) and signed.value == number.value)
+            doubtful = doubtful or _other_sign(given[:last], first) == number.value
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
@@ -229,6 +226,20 @@ def _has_part_after(pieces: Pieces, number: Span) -> bool:
         return False
     after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
     return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
+
+
+def _other_sign(text: str, first: int) -> Fraction | None:
+    """The value of the expression that a text ends with, if a minus before it, which is a sign or the mark of an item,
+    is the other one; None without such a minus."""
+    bare = text[:first].rstrip(" \t")
+    if text[first] == "-" and not text[first + 1].isdigit():
+        text = text[first + 1 :]
+    elif bare.endswith("-"):
+        text = "-" + text[first:]
+    else:
+        return None
+    found = read_at_equals(f"{text}=", _LIMITS, strict=False)
+    return found.value if isinstance(found, Value) else None
 
 
 def _leaves_rest(pieces: Pieces, number: _Number, value: Fraction) -> bool:

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from .operations import FUNCTIONS
 from .pieces import Pieces, literal, plain, whole, words
-from .refusals import Reason, Refused, Span
-from .values import Item, Limits
+from .values import Item, Limits, Reason, Refused, Span
 
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")

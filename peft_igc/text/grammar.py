@@ -20,8 +20,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .operations import FUNCTIONS, MOST_BITS, OPERATORS, SIGN
-from .refusals import Reason, Refused, Span
-from .values import Item, Limits, Reduction
+from .values import Item, Limits, Reason, Reduction, Refused, Span
 
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}

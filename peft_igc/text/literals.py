@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
 from .pieces import CONTROL, Pieces, literal, past, split
-from .refusals import Span
+from .values import Span
 
 
 _NUMERIC = STRANGE | {"function"}

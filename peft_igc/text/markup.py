@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .pieces import FILL
+from .pieces import FILL, kind_of
 
 
 _SIGNS = {
@@ -24,29 +24,41 @@ _SIGNS = {
 _NAMES = "|".join([*(one[1:] for one in _SIGNS if one[1:].isalpha()), "left(?=[(])", "right(?=[)])", "displaystyle"])
 _SIGN = re.compile(
     rf"(?<!\\)\\(?:(?:{_NAMES})(?![A-Za-z])|q?quad(?=\s*[A-Za-z\\=,]|\s*$)|[,;: %$*])"
-    r"|\\(?:begin|end)\{(?:align|aligned|equation|gather|gathered|split)\*?\}|\$\$|&(?=\s*=)|\^(?:\\circ|\{\\circ\})"
+    r"|&(?=\s*=)|\^(?:\\circ|\{\\circ\})"
 )
 _SEPARATOR = re.compile(r"(?<=[0-9])(?:\{,\}(?:\\!)?|,\\!|\\,)(?=[0-9]{3})")
-_ENDS = r"\-+*/×÷^"  # operators
-# `\( 5 \) - \( 3 + 4 \)` has brackets: the marks of a formula next to an operator stay.
-_FORMULA = re.compile(rf"(?<![\\{_ENDS}])(?<![{_ENDS}] )\\[(\[]|(?<!\\)\\[)\]](?!\s*[{_ENDS}])")
-_WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\{)([^{}]*)\}(?!\s*[(\[])")
-_CALCULATION = re.compile(r"[0-9)]\s*[-+*/×÷]\s*[0-9($]")
+_ENDS = r"\-+*/×÷^−–·∙⋅∗∕"  # operators
+_COMMAND = r"\\(?:times|div|cdot|ast|\*|text\{\s*of)"
+# What is next to marks that are brackets, if there is a calculation within them.
+_OPERATES = re.compile(
+    rf"(?:[{_ENDS}%($0-9]|(?<![A-Za-z])x|\bof\b[A-Za-z\s]*|{_COMMAND}\s*\}}?)(?:\\[,;:!]|\s)*\Z", re.IGNORECASE
+)
+_APPLIES = re.compile(rf"(?:\\[,;:!]\s*)*(?:[{_ENDS}(0-9]|\\?%|x\b|of\b|{_COMMAND}|\\left)", re.IGNORECASE)
+_OPERATION = re.compile(rf"(?:[{_ENDS}]|(?<![A-Za-z])x|{_COMMAND})\s*[\\$€£¥({{]*\s*[0-9]", re.IGNORECASE)
+_NEAR = 40  # characters
+_FORMULA = re.compile(
+    r"(?<!\\)(\\\(|\\\[|\$\$|\\begin\{(?:align|aligned|equation|gather|gathered|split)\*?\})"
+    r"((?:(?!\\[()\[\]]|\$\$|\\begin|\\end).)*)"
+    r"(\\\)|\\\]|\$\$|\\end\{[a-z]*\*?\}|\Z)",
+    re.DOTALL,
+)
+_END = re.compile(r"\\end\{(?:align|aligned|equation|gather|gathered|split)\*?\}|\\\](?=\s)")
+_WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\{)([^{}]*)(\})(?!\s*[(\[])")
 _NAME = re.compile(r"\s*[A-Za-z].*[0-9]")  # `Room 5`
 _FRACTION = re.compile(r"\\[dt]?frac\{([^{}\\]*)\}\{([^{}\\]*)\}")
 _AMOUNT = re.compile(rf"\s*\$?[0-9][0-9.,{FILL}]*%?[A-Za-z\s]*")
 _ROOT = re.compile(r"\\sqrt\{([^{}\\]*)\}")
 _POWER = re.compile(r"\^\{([^{}\\]*)\}")
 # A line break, with its height. A row that goes on with `=` belongs to the row before it.
-_BREAK = re.compile(rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)(?![\s&\\A-Za-z{_ENDS}])")
+_BREAK = re.compile(rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)(?![\s&\\A-Za-z:{_ENDS}])")
 _CELL = re.compile(rf"([A-Za-z:]\s*)&(?!\s*[{_ENDS}])")
 # Bold type, of which the end may be missing; a power has something on its left.
-_BOLD = re.compile(r"(?<![\w)*.])\*\*(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])\*\*(?![\w(*])")
+_BOLD = re.compile(r"(?<![\w)*.])(\*\*)(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])(\*\*)(?![\w(*])")
 _OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])", re.MULTILINE)
-# The mark of an item; a minus before numbers alone may be a sign.
-_ITEM = re.compile(r"\n[ \t]*(?:-(?=[ \t][^\n]*(?:[A-Za-z]{2}|[$€£\\]))|[*•](?=[ \t]))")
+_ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
+_PRODUCT = re.compile(r"[0-9]\s*(?:[*×÷·/x]|\\(?:times|div|cdot))\s*[\\$€£]*[0-9]")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
-_OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}]")
+_OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 
 
@@ -54,7 +66,7 @@ def plain(text: str) -> str:
     """A text without marks of LaTeX and Markdown, of the same length."""
     text = _ITEM.sub(_item, text)
     if "**" in text:
-        text = _OPENED.sub(r"\1  ", _BOLD.sub(_bold, text))
+        text = _OPENED.sub(r"\1  ", _BOLD.sub(_apart, text))
     if "\\" in text or "$$" in text or "{,}" in text:
         text = _without_latex(text)
     if "|" in text:
@@ -63,9 +75,11 @@ def plain(text: str) -> str:
 
 
 def _without_latex(text: str) -> str:
+    for _ in range(2):  # environments within formulas
+        text = _FORMULA.sub(_apart, text)
+    text = _END.sub(lambda match: " " * len(match[0]), text)
     text = _SEPARATOR.sub(lambda match: ",".ljust(len(match[0]), FILL), text)
     text = _SIGN.sub(lambda match: _SIGNS.get(match[0], "").ljust(len(match[0])), text)
-    text = _FORMULA.sub("  ", text)
     for _ in range(2):  # a unit within a fraction, and a fraction within a box
         text = _WORDS.sub(_words, text)
         text = _FRACTION.sub(_fraction, text)
@@ -74,10 +88,20 @@ def _without_latex(text: str) -> str:
     return _CELL.sub(r"\1 ", _BREAK.sub(_break, text))
 
 
+def _apart(match: re.Match[str]) -> str:
+    """What is between two marks without them. They stay if it is a calculation and something next to it applies."""
+    first, inside, last = match.groups()
+    if _OPERATION.search(inside):
+        text, end = match.string, match.end()
+        before = text[max(match.start() - _NEAR, 0) : match.start()].rstrip()
+        if _OPERATES.search(before) or (last and _APPLIES.match(text[end : end + _NEAR].lstrip())):
+            return match[0]
+    return " " * len(first) + inside + " " * len(last)
+
+
 def _words(match: re.Match[str]) -> str:
-    """Words without their command; a calculation is one operand, and a number with a name before it none."""
-    is_words = not (_CALCULATION.search(match[2]) or _NAME.match(match[2]))
-    return f"{' ' * len(match[1])}{match[2]} " if is_words else match[0]
+    """Words without their command; a number with a name before it is none."""
+    return match[0] if _NAME.match(match[2]) else _apart(match)
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -92,25 +116,19 @@ def _break(match: re.Match[str]) -> str:
     return match[1] + (" " if goes_on else "\n").ljust(len(match[2]) + len(match[3]))
 
 
-def _bold(match: re.Match[str]) -> str:
-    """Words in bold type as plain ones; a calculation is one operand, unless nothing is next to it."""
-    if _CALCULATION.search(match[1]):
-        before, after = match.string[: match.start()].rstrip(" \t"), match.string[match.end() :].lstrip(" \t")
-        if not (re.search(r"(?:^|[\n:.,;(]|[A-Za-z]{2})$", before[-2:]) and re.match(r"[=.,:;)\n]|$", after)):
-            return match[0]
-    return f"  {match[1]}  "
-
-
 def _item(match: re.Match[str]) -> str:
-    """The mark of an item of a list as a space; after `Balance: 100` it may be an operator.
+    """The mark of an item of a list as a space; a minus may be a sign, and after `Balance: 100` an operator.
 
-    The line before an item ends a sentence or is a heading, without a number, or is an item with a result.
+    The line before an item ends a sentence or is a heading, without a number, or is an item with a result. After a
+    minus there are words, or a product.
     """
     text, end = match.string, match.start()
     while end and text[end - 1].isspace():
         end -= 1
     line = text[text.rfind("\n", 0, end) + 1 : end].lstrip()
-    is_item = line[:1] in "-*•" and "=" in line
+    is_item = line[:1] in "-*•" and "=" in line and line.rstrip("*")[-1] not in "-+*/×÷−–(=\\"
     is_text = line.endswith((":", ".", "!", "?", "**")) or line.startswith("#")
-    begins = (is_item and line[-1] not in f"{_ENDS}(=\\") or (is_text and not re.search("[0-9]", line))
-    return match[0][:-1] + " " if begins else match[0]
+    begins = is_item or (is_text and not re.search("[0-9]", line))
+    words = re.findall("[A-Za-z]{2,}", match[3])
+    told = any(kind_of(word) == "letters" for word in words) or _PRODUCT.search(match[3])
+    return f"{match[1]} " if begins and (told or match[2] != "-") else match[0]

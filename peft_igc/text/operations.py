@@ -20,9 +20,8 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Any, NamedTuple
 
-from .refusals import Reason, Refused
 from .rounding import places_of
-from .values import Limits, written
+from .values import Limits, Reason, Refused, written
 
 
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits

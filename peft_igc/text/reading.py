@@ -18,10 +18,9 @@ from .expressions import ALL_WORDS, NUMBERS, STRANGE, WORDS, Expression, NeedsMo
 from .grammar import evaluate
 from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
-from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
-from .values import Limits, Reduction, Refusal, Value, finished
+from .values import Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished
 
 
 MOST_READ = 4096  # characters; what needs more is refused

@@ -18,9 +18,8 @@ from .literals import Number, numbers_of
 from .markup import plain
 from .operations import FUNCTIONS, OPERATORS, Function
 from .pieces import CONTROL, Pieces, past, split, whole, words
-from .refusals import Reason, Refused, Span
 from .rounding import asked_rounding
-from .values import Item, Limits, Reduction, Refusal, Value, finished, written
+from .values import Item, Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished, written
 
 
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}

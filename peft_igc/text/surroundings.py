@@ -17,7 +17,7 @@ import re
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
 from .operations import FUNCTIONS
-from .refusals import Reason, Refused, Span
+from .values import Reason, Refused, Span
 
 
 _ENDS = frozenset({".", "line", "=", "edge", "control"})

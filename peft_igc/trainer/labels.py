@@ -25,8 +25,7 @@ from ..mappings.decisions import said_at
 from ..mappings.places import number_runs
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..text.literals import integers
-from ..text.refusals import Reason
-from ..text.values import Limits, Value, spelled
+from ..text.values import Limits, Reason, Value, spelled
 from ..tuner.anchors import INLINE, Rules, anchors_of_labels, before_labels, context_starts
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.notices import is_new

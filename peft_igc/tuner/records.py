@@ -18,8 +18,7 @@ import torch
 from ..mappings.decisions import ARITHMETIC, Decision, least_of
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
-from ..text.refusals import Reason
-from ..text.values import Value
+from ..text.values import Reason, Value
 from ..text.vocabulary import UNSEEN
 from .config import IGCConfig
 from .steps import Step

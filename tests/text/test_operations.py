@@ -15,7 +15,7 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.operations import sqlite_lookup
 from peft_igc.text import Limits, Value, read
 from peft_igc.text.operations import FUNCTIONS, register_operation, takes
-from peft_igc.text.refusals import Reason
+from peft_igc.text.values import Reason
 
 
 @pytest.fixture(autouse=True)
