@@ -56,7 +56,6 @@ _CELL = re.compile(rf"([A-Za-z:]\s*)&(?!\s*[{_ENDS}])")
 _BOLD = re.compile(r"(?<![\w)*.])(\*\*)(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])(\*\*)(?![\w(*])")
 _OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])", re.MULTILINE)
 _ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
-_PRODUCT = re.compile(r"[0-9]\s*(?:[*×÷·/x]|\\(?:times|div|cdot))\s*[\\$€£]*[0-9]")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
@@ -120,7 +119,7 @@ def _item(match: re.Match[str]) -> str:
     """The mark of an item of a list as a space; a minus may be a sign, and after `Balance: 100` an operator.
 
     The line before an item ends a sentence or is a heading, without a number, or is an item with a result. After a
-    minus there are words, or a product.
+    minus there are words, not only units.
     """
     text, end = match.string, match.start()
     while end and text[end - 1].isspace():
@@ -130,5 +129,5 @@ def _item(match: re.Match[str]) -> str:
     is_text = line.endswith((":", ".", "!", "?", "**")) or line.startswith("#")
     begins = is_item or (is_text and not re.search("[0-9]", line))
     words = re.findall("[A-Za-z]{2,}", match[3])
-    told = any(kind_of(word) == "letters" for word in words) or _PRODUCT.search(match[3])
-    return f"{match[1]} " if begins and (told or match[2] != "-") else match[0]
+    begins = begins and (match[2] != "-" or any(kind_of(word) == "letters" for word in words))
+    return f"{match[1]} " if begins else match[0]
