@@ -5,7 +5,7 @@ model, in LaTeX and Markdown, and derivations of TAT-QA with their answers. A se
 chooses the true ones. In each of these a digit of the result is changed; `check` has to call it untrue, and the
 untouched one not. What it does not understand counts as not found. Annotations such as `x = <<25=25>>25` have no
 operation: results are also given without them. What `check` reads was chosen by looking at the solutions of even
-index, and at the first half of the model's; the others were not looked at.
+index, and at the first half of the model's, which is left out; those of odd index were not looked at.
 
     python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl \
         --output benchmarks/results/checking.json
@@ -146,8 +146,7 @@ def main() -> None:
     sources = {
         "gsm8k, even": stated_in_solutions(solutions[::2]),
         "gsm8k, odd": stated_in_solutions(solutions[1::2]),
-        "a large model, inspected": stated_by_models(written[: len(written) // 2]),
-        "a large model, other half": stated_by_models(written[len(written) // 2 :]),
+        "a large model": stated_by_models(written[len(written) // 2 :]),
         "tatqa": stated_in_derivations(derivations),
     }
     for name, stated in sources.items():

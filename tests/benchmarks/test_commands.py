@@ -85,8 +85,7 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1], "--solutions", paths[2])["sources"]
     counted = {name: (told["calculations"], told["with_operation"]) for name, told in sources.items()}
-    model = {"a large model, inspected": (1, 1), "a large model, other half": (1, 1)}
-    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "tatqa": (1, 1), **model}
+    assert counted == {"gsm8k, even": (2, 2), "gsm8k, odd": (2, 1), "a large model": (1, 1), "tatqa": (1, 1)}
     assert all(told["found_with_operation"] == 1 and told["false_alarms"] == 0 for told in sources.values())
 
 
