@@ -111,7 +111,7 @@ def check(text: str) -> list[Claim]:
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
-            doubtful = doubtful or _other_sign(given[:last], first) == number.value
+            doubtful = doubtful or _other_sign(given[:first], text[first:last]) == number.value
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
@@ -151,9 +151,10 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
     if kinds[at] != "number":
         return None
     value, end = literal(said[at]), at + 1
-    percent = said[past(kinds, end, 1, "space")] in ("%", "percent")
+    after = past(kinds, end, 1, "space")
+    percent = kinds[after] == "%" or said[after] == "percent"
     if percent:
-        end = past(kinds, end, 1, "space") + 1
+        end = after + 1
     places = len(said[at].partition(".")[2])
     if kinds[end : end + 2] == ["/", "number"]:  # `= 8/3`
         below = literal(said[end + 1])
@@ -228,17 +229,16 @@ def _has_part_after(pieces: Pieces, number: Span) -> bool:
     return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
 
 
-def _other_sign(text: str, first: int) -> Fraction | None:
-    """The value of the expression that a text ends with, if a minus before it, which is a sign or the mark of an item,
-    is the other one; None without such a minus."""
-    bare = text[:first].rstrip(" \t")
-    if text[first] == "-" and not text[first + 1].isdigit():
-        text = text[first + 1 :]
-    elif bare.endswith("-"):
-        text = "-" + text[first:]
+def _other_sign(before: str, expression: str) -> Fraction | None:
+    """The value of an expression if a minus, which was read as a sign, is the mark of an item, or a mark a sign; None
+    without such a minus."""
+    if expression[0] == "-" and not expression[1].isdigit():
+        expression = expression[1:]
+    elif before.rstrip(" \t").endswith("-"):
+        expression = f"-{expression}"
     else:
         return None
-    found = read_at_equals(f"{text}=", _LIMITS, strict=False)
+    found = read_at_equals(f"{expression}=", _LIMITS, strict=False)
     return found.value if isinstance(found, Value) else None
 
 
