@@ -73,9 +73,9 @@ class StepRecord:
     # whether `result` is another number than the exact value; False also where only the digits are known, in steps of
     # an earlier call
     rounded: bool = False
-    # the probability in 0..1 of the reading, and the `confidence` that it has to reach; None of rules and of steps of
-    # an earlier call
-    probability: float | None = None
+    # the probability in 0..1 of the reading, whose last bits depend on the batch, so that it is not compared, and the
+    # `confidence` that it has to reach; None of rules and of steps of an earlier call
+    probability: float | None = dataclasses.field(default=None, compare=False)
     confidence: float | None = None
     row: int = 0  # the text's row in its batch
     anchor: str = ""  # the text of the anchor's token
