@@ -36,13 +36,14 @@ _OPERATES = re.compile(
 _APPLIES = re.compile(rf"(?:\\[,;:!]\s*)*(?:[{_ENDS}(0-9]|\\?%|x\b|of\b|{_COMMAND}|\\left)", re.IGNORECASE)
 _OPERATION = re.compile(rf"(?:[{_ENDS}]|(?<![A-Za-z])x|{_COMMAND})\s*[\\$€£¥({{]*\s*[0-9]", re.IGNORECASE)
 _NEAR = 40  # characters
+_ENVIRONMENT = r"\{(?:align|aligned|equation|gather|gathered|split)\*?\}"
 _FORMULA = re.compile(
-    r"(?<!\\)(\\\(|\\\[|\$\$|\\begin\{(?:align|aligned|equation|gather|gathered|split)\*?\})"
+    rf"(?<!\\)(\\\(|\\\[|\$\$|\\begin{_ENVIRONMENT})"
     r"((?:(?!\\[()\[\]]|\$\$|\\begin|\\end).)*)"
     r"(\\\)|\\\]|\$\$|\\end\{[a-z]*\*?\}|\Z)",
     re.DOTALL,
 )
-_END = re.compile(r"\\end\{(?:align|aligned|equation|gather|gathered|split)\*?\}|\\\](?=\s)")
+_END = re.compile(rf"\\end{_ENVIRONMENT}|\\\](?=\s)")  # also of a formula that begins before the text
 _WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\{)([^{}]*)(\})(?!\s*[(\[])")
 _NAME = re.compile(r"\s*[A-Za-z].*[0-9]")  # `Room 5`
 _FRACTION = re.compile(r"\\[dt]?frac\{([^{}\\]*)\}\{([^{}\\]*)\}")
@@ -58,6 +59,7 @@ _OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])
 _ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
+_ARROWS = frozenset("→⇒⟹")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 
 
@@ -70,7 +72,9 @@ def plain(text: str) -> str:
         text = _without_latex(text)
     if "|" in text:
         text = _ROW.sub(lambda row: row[0] if _OPEN_CELL.search(row[0]) else row[0].replace("|", "\n"), text)
-    return _ARROW.sub(r"\1" + "\n", text)
+    if not _ARROWS.isdisjoint(text):
+        text = _ARROW.sub(r"\1" + "\n", text)
+    return text
 
 
 def _without_latex(text: str) -> str:

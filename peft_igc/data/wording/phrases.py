@@ -106,7 +106,8 @@ def fill(template: str, values: Mapping[str, str], mixture: Mixture, rng: random
     """Fills the fields of a template that have a value.
 
     Numbers, those of `NUMBERS`, are written `1,234,567` in a fraction `separators` of the texts. In a fraction
-    `spelled_signs` negative ones that stand alone are written in brackets or, rather, in words: `negative 58`.
+    `spelled_signs` negative ones with nothing next to them are written in brackets or, more often, in words:
+    `negative 58`.
     """
     separated, spelled = rng.random() < mixture.separators, rng.random() < mixture.spelled_signs
     in_words = spelled and rng.random() < 0.6 and not _SYMBOL.search(template)
