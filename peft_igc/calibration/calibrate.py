@@ -343,15 +343,8 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
-            asked, sure = (_last(step, x).tolist() for x in reading.chances()[:2])
-            pairs = zip(decisions, asked, sure, strict=True)
-            found.append([0.0 if one is None else _certainty(one, *chances) for one, *chances in pairs])
+            parts = zip(decisions, *(_last(step, x).tolist() for x in reading.chances()[:3]), strict=True)
+            found.append([0.0 if one is None else certainty(*chances, one.stated) for one, *chances in parts])
         else:
             found.append(_last(step, reading.choose().probability).tolist())
     return list(zip(*found, strict=True))
-
-
-def _certainty(decision: Decision, asked: float, sure: float) -> float:
-    """`certainty` of a decision."""
-    ruled = decision.said.ruled
-    return certainty(asked, sure, stated=decision.stated or ruled, ruled=ruled)

@@ -11,7 +11,7 @@ step, and results as tensors.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
-from ..text.requests import answer
+from ..text.requests import Stated, answer
 from ..text.values import Limits, Reason, Refusal, Span, Value, written
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
 from .places import Run, StepTexts
@@ -133,7 +133,7 @@ class Decision(NamedTuple):
     silence: str | None  # why a step without a value is silent, a key of `tuner.records.EXPLANATIONS`; None with one
     # whether the text says what is calculated, and the network no more than that it is asked for
     by_rule: bool = False
-    stated: bool = False  # whether the text states the operation that is calculated
+    stated: Stated = Stated.NOTHING  # of what is calculated
     culprit: tuple[int, int] = _NOWHERE  # the first and the last token of what refuses, -1 for none
     kind: str = ARITHMETIC  # of the operation that a network reads; of an expression in symbols always arithmetic
     probability: float | None = None  # that `confidence` is compared with; None where no network is asked
@@ -171,15 +171,15 @@ def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
     return confidence[kind] if isinstance(confidence, Mapping) else confidence
 
 
-def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
-    """The probability that `confidence` is compared with: that a calculation is `asked` for, and that it is the one
-    that is read, `sure`.
+def certainty(asked: float, operation: float, operands: float, stated: Stated) -> float:
+    """The probability that `confidence` is compared with: that a calculation is asked for, and that it is the one that
+    is read; its arguments are of `readings.Chances`.
 
-    A text that has `stated` its operation seldom asks for anything else; a `ruled` one says what is calculated, and
-    the network is asked nothing else.
+    A text that states its operation seldom asks for anything else. What it states, the network is not asked.
     """
     odds = STATED_ODDS if stated else 1.0
-    return odds * asked / (odds * asked + 1 - asked) * (1.0 if ruled else sure)
+    asked = odds * asked / (odds * asked + 1 - asked)
+    return asked * (1.0 if stated >= Stated.BETWEEN else operation) * (1.0 if stated == Stated.WHOLE else operands)
 
 
 def decided(
@@ -209,9 +209,7 @@ def decided(
             kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
             least = max(least_of(confidence, kind), 0.5)
             one = _decided(limits, least, said, texts, step, reading)
-            asks, sure = reading[1] / SCALE, reading[2] / SCALE
-            reached = certainty(asks, sure, stated=one.stated or said.ruled, ruled=said.ruled)
-            found[step] = one._replace(kind=kind, probability=reached)
+            found[step] = one._replace(kind=kind, probability=certainty(*_chances(reading), one.stated))
     return tuple(found)
 
 
@@ -226,21 +224,24 @@ def _decided_alone(said: Said, texts: StepTexts, step: int, fewest: int) -> Deci
     return None
 
 
+def _chances(reading: Sequence[int]) -> Iterator[float]:
+    """The probabilities of `Pointing.summary`."""
+    return (chance / SCALE for chance in reading[1:4])
+
+
 def _decided(
     limits: Limits, least: float, said: Said, texts: StepTexts, step: int, reading: Sequence[int]
 ) -> Decision:
     """The decision of a step that a network has read; `least` is the certainty that it needs."""
-    operation, asked, sure = reading[0], reading[1] / SCALE, reading[2] / SCALE
-    if said.ruled:
-        if certainty(asked, sure, stated=True, ruled=True) >= least:
-            return _by_rule(said)
+    asked, operation, operands = _chances(reading)
+    if certainty(asked, operation, operands, Stated.WHOLE) < least:
         return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
-    symbol = limits.operations[operation]
+    if said.ruled:
+        return _by_rule(said)
+    symbol = limits.operations[reading[0]]
     pointed, cut = _pointed(texts, step, takes(symbol), reading)
     if not pointed:
         return _silent(said, "few_numbers")
-    if certainty(asked, 1.0, stated=True, ruled=False) < least:
-        return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
     spans = tuple(said.span_of(run) for run, _ in pointed)
     if UNSEEN in texts.ids_of(step)[said.message_of(min(spans)) :]:
         return _silent(said, "unseen")
@@ -249,7 +250,7 @@ def _decided(
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, said.reason.name.lower())
     found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
-    if certainty(asked, sure, stated=stated, ruled=False) < least:
+    if certainty(asked, operation, operands, stated) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, stated=stated)
@@ -261,10 +262,10 @@ def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) ->
     were read may belong to them; no numbers if one is none, or is there twice. `count` as of `operations.takes`."""
     begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
     if count:
-        at = list(zip(reading[3 : 3 + count], map(bool, reading[5 : 5 + count]), strict=True))
+        at = list(zip(reading[4 : 4 + count], map(bool, reading[6 : 6 + count]), strict=True))
         cut = False
     else:
-        read = [divmod(one, len(Mark)) for one in reading[7:] if one >= 0]
+        read = [divmod(one, len(Mark)) for one in reading[8:] if one >= 0]
         at = [(one, mark == Mark.NEGATED) for one, mark in read if mark != Mark.NO_OPERAND]
         before = texts.rows[texts.row_of(step)][texts.since[step] : min(one for one, _ in read)]
         cut = any(token != PADDING for token in before)
@@ -275,7 +276,7 @@ def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) ->
 def _by_rule(said: Said) -> Decision:
     """The value of an expression, or its refusal."""
     silence = None if isinstance(said.found, Value) else said.found.id
-    return Decision(said, said.found, silence, by_rule=True, stated=True, culprit=said.culprit)
+    return Decision(said, said.found, silence, by_rule=True, stated=Stated.WHOLE, culprit=said.culprit)
 
 
 def _silent(said: Said, why: str) -> Decision:
@@ -283,7 +284,7 @@ def _silent(said: Said, why: str) -> Decision:
     found, of_words = said.found, said.reason is Reason.NO_EXPRESSION or len(said.found.items) < 2
     if isinstance(found, Refusal) and not found.ruled and not of_words:
         return Decision(said, None, found.id, culprit=said.culprit)
-    return Decision(said, None, why)
+    return Decision(said, None, why, stated=Stated.WHOLE if said.ruled else Stated.NOTHING)
 
 
 def _packed(decision: Decision | None, width: int) -> list[int]:

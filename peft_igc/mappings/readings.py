@@ -34,6 +34,16 @@ class Mark(enum.IntEnum):
     NEGATED = 2
 
 
+class Chances(NamedTuple):
+    """How sure the parts of a choice are."""
+
+    asked: Tensor  # [B, A] float32 probability that a calculation is asked for
+    operation: Tensor  # [B, A] float32 that its operation is the chosen one
+    # [B, A] float32 that it is of the chosen operands; of two, among all pairs of two places
+    operands: Tensor
+    chosen: Tensor  # [B, A] int64, the operation
+
+
 class Choice(NamedTuple):
     """The operands and the operator of each step, the input of the calculator."""
 
@@ -124,13 +134,12 @@ class Pointing(NamedTuple):
         found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
         none = self.operator.shape[-1] - 1
         indices, operands = torch.where(found, operator.indices, none), self._masses(values).sum(-1)
-        asked, sure, _ = self.chances()
-        chances = operator.values, operands[..., None], asked * sure
+        sure = self.chances()
+        chances = operator.values, operands[..., None], sure.asked * sure.operation * sure.operands
         return Choice(self.numbers[values], self.signs, indices, *chances)  # Eq. 8
 
-    def chances(self) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, A] float32, the probability that a calculation is asked; that it is the chosen one if any is; [B, A]
-        int64, the operation of this. The chance of two operands is among all pairs of two places."""
+    def chances(self) -> Chances:
+        """How sure the choice is."""
         classes = self.operator.softmax(-1)[..., :-1]
         asked, operation = classes.sum(-1), classes.max(-1)
         masses = self._masses(self.values.gather(-1, self.places))  # [B, A, 2, W]
@@ -142,7 +151,7 @@ class Pointing(NamedTuple):
             # The least sure one: the marks of a list are right or wrong together.
             marked = self.marks.max(-1).values.amin(-1).exp() if self.has_marks else operands
             operands = torch.where(count == 2, operands, torch.where(count == 1, pair[..., 0], marked))
-        return asked, operation.values / asked * operands, operation.indices
+        return Chances(asked, operation.values / asked, operands, operation.indices)
 
     @property
     def has_marks(self) -> bool:
@@ -155,13 +164,13 @@ class Pointing(NamedTuple):
         return Pointing._make([*changed, *self[_OF_STEPS:]])
 
     def summary(self) -> Tensor:
-        """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
-        the operands and their signs. With marks [..., 7 + W]: position and `Mark` of each place in one integer, -1
+        """[..., 8] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
+        the operands and their signs. With marks [..., 8 + W]: position and `Mark` of each place in one integer, -1
         without a place."""
-        asked, sure, operation = self.chances()
-        chances = (torch.stack([asked, sure], -1) * SCALE).long()
+        *chances, operation = self.chances()
+        packed = (torch.stack(chances, -1) * SCALE).long()
         positions = self.positions.gather(-1, self.places)
-        found = torch.cat([operation[..., None], chances, positions, self.signs], -1)
+        found = torch.cat([operation[..., None], packed, positions, self.signs], -1)
         if not self.has_marks:
             return found
         marks = self.positions * len(Mark) + self.marks.argmax(-1)

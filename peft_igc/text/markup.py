@@ -1,4 +1,4 @@
-r"""Marks of LaTeX and Markdown, in which large models write, as plain characters.
+r"""Marks of LaTeX, Markdown and HTML, in which large models write, as plain characters.
 
 In: a text such as `\( 9 \times \$2 =`. Out: a text of the same length, `   9 *       $2 =`. Characters stay where they
 are, those of a fraction within two places. What is not known stays, and refuses what it touches: other commands, and
@@ -7,6 +7,7 @@ marks that may be brackets or operators. Try it: `pytest tests/text/test_markup.
 
 from __future__ import annotations
 
+import html
 import re
 
 from .pieces import FILL, kind_of
@@ -59,12 +60,15 @@ _OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])
 _ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
+_ENTITY = re.compile(r"&#?[A-Za-z0-9]+;")
 _ARROWS = frozenset("→⇒⟹")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 
 
 def plain(text: str) -> str:
     """A text without marks of LaTeX and Markdown, of the same length."""
+    if "&" in text:
+        text = _ENTITY.sub(lambda match: html.unescape(match[0]).ljust(len(match[0])), text)
     text = _ITEM.sub(_item, text)
     if "**" in text:
         text = _OPENED.sub(r"\1  ", _BOLD.sub(_apart, text))

@@ -9,6 +9,7 @@ one operation, in words or symbols, and another one is meant.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -31,11 +32,20 @@ _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", ".", "?", "!", ";"})
 
 
+class Stated(enum.IntEnum):
+    """What a text states of the calculation that is meant."""
+
+    NOTHING = 0
+    NAMED = 1  # its operation, before its operands: the inverse might be meant
+    BETWEEN = 2  # its operation, between its operands
+    WHOLE = 3  # all of it, in symbols
+
+
 class Answer(NamedTuple):
-    """The answer to a request, and whether the text states the operation that is meant."""
+    """The answer to a request, and what its text states of it."""
 
     found: Value | Refusal
-    stated: bool
+    stated: Stated
 
 
 def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[bool], limits: Limits) -> Answer:
@@ -59,20 +69,21 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
     function = FUNCTIONS.get(operation)
     listed = numbers_of(pieces, percents=function is not None)
     items: tuple[Item, ...] = ()
-    stated = False
+    stated = Stated.NOTHING
     found: Value | Refusal
     try:
         operands = [
             _operand(pieces, listed, span, minus, function) for span, minus in zip(spans, negated, strict=True)
         ]
         said, named = stated_operations(pieces, operands)
-        stated = said | named == {operation}
+        if said | named == {operation}:
+            stated = Stated.BETWEEN if said else Stated.NAMED
         if operation in OPERATORS and vetoes(said, named, operation):
             raise Refused(Reason.OTHER_OPERATION)
         if function is not None:
             _check_function(pieces, operands, function, said)
         items = _items(operands, operation)
-        in_order = stated and operands[0].at <= operands[-1].at
+        in_order = stated != Stated.NOTHING and operands[0].at <= operands[-1].at
         values = tuple(item.value for item in items if item.kind == "number")
         if long := [one.span for one, value in zip(operands, values, strict=True) if abs(value) >= 10**limits.digits]:
             raise Refused(Reason.TOO_LONG, long[0])

@@ -29,7 +29,7 @@ from .config import IGCConfig
 from .state.text_state import Steps, TextState
 
 
-NOTHING_ASKED = (0,) * 8  # the integers of a reading that is sure that nothing is asked for
+NOTHING_ASKED = (0,) * 9  # the integers of a reading that is sure that nothing is asked for
 SHORT = 2 * LEAD + 256  # tokens of a text of which all are kept at hand
 
 

@@ -13,6 +13,7 @@ from peft_igc.mappings.decisions import certainty, decided
 from peft_igc.mappings.places import StepTexts, place_tensors, places_of
 from peft_igc.mappings.readings import SCALE, Mark
 from peft_igc.numbers.calculator import Status
+from peft_igc.text.requests import Stated
 from peft_igc.text.values import Limits
 from peft_igc.tuner.adapter import make_mappings
 
@@ -39,9 +40,11 @@ def texts_of(shipped, text, chat=True, most=512):
     return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, most)])
 
 
-def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False, marked=None, most=512):
+def decision(
+    shipped, text, operation="+", asked=SCALE, sure=SCALE, kind=SCALE, chat=True, swapped=False, marked=None, most=512
+):
     """What becomes of a text where the network, if it is asked, points at the first and the last of some of its
-    numbers, and marks these."""
+    numbers, and marks these; it is `sure` of the operands and of the `kind` of operation."""
     config = shipped[2]
     texts = texts_of(shipped, text, chat, most)
 
@@ -51,7 +54,7 @@ def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, s
         chosen = known if marked is None else [known[one] for one in marked]
         pair = [places.at[chosen[0]], places.at[chosen[-1]]][:: -1 if swapped else 1]
         marks = [at * len(Mark) + (Mark.OPERAND if one in chosen else 0) for one, at in enumerate(places.at)]
-        return [[config.operations.index(operation), asked, sure, *pair, 0, 0, *marks]]
+        return [[config.operations.index(operation), asked, kind, sure, *pair, 0, 0, *marks]]
 
     return decided(Limits.of(config), config.confidence, texts, read)[0]
 
@@ -70,6 +73,15 @@ def test_a_request_in_words_is_the_network_s(shipped):
     assert decision(shipped, "What is 9 less than 12?", "-", asked=SCALE // 4).silence == "no_arithmetic"
     assert decision(shipped, "What is 9 less than 12?", "-", sure=int(0.9 * SCALE)).silence == "unsure"
     assert decision(shipped, "What is the sum of 9 and it?").silence == "few_numbers"
+
+
+def test_an_operation_between_its_numbers_needs_no_network_and_one_that_may_be_undone_does(shipped):
+    doubted = {"kind": SCALE // 2}
+    assert decision(shipped, "What is 9 times 12?", "*", **doubted).found.text == "108"
+    assert decision(shipped, "What is 9 times 12?", "*", sure=SCALE // 2).silence == "unsure"
+    for text, operation in (("Multiply 9 by 12", "*"), ("12 is how many times 3?", "/"), ("9 less than 12", "-")):
+        assert decision(shipped, text, operation, **doubted).silence == "unsure"
+    assert decision(shipped, "12 is how many times 3?", "/").found.text == "4"
 
 
 def test_a_wish_for_places_belongs_to_the_result_and_is_no_operand(shipped):
@@ -106,10 +118,12 @@ def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipp
 
 
 def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_about_operands():
-    assert certainty(0.9, 1.0, stated=False, ruled=False) == pytest.approx(0.9)
-    assert certainty(0.9, 1.0, stated=True, ruled=False) > 0.9
-    assert certainty(0.99, 0.9, stated=False, ruled=False) == pytest.approx(0.891)
-    assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
+    assert certainty(0.9, 1.0, 1.0, Stated.NOTHING) == pytest.approx(0.9)
+    assert certainty(0.9, 1.0, 1.0, Stated.NAMED) == pytest.approx(1.8 / 1.9)
+    assert certainty(1.0, 0.9, 0.8, Stated.NOTHING) == pytest.approx(0.72)
+    assert certainty(1.0, 0.9, 0.8, Stated.NAMED) == pytest.approx(0.72)
+    assert certainty(1.0, 0.5, 0.8, Stated.BETWEEN) == pytest.approx(0.8)
+    assert certainty(1.0, 0.5, 0.0, Stated.WHOLE) == pytest.approx(1.0)
 
 
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
@@ -217,5 +231,5 @@ def test_refused_texts_are_not_answered_by_the_network_after_an_equals_sign_and_
 
 # Answered as messages, because two numbers and the name of an operation are all that they say.
 WORDED = {"Half of it is done. 350 divided by 14 =", "5 times 3 =", "88 times 4 =", "3 minus 9 ="}
-WORDED |= {"Chapter 88 times 4 =", "5 one-litre bottles + 3 =", "5 &times; 3 =", "5 \\times 3 ="}
+WORDED |= {"Chapter 88 times 4 =", "5 one-litre bottles + 3 ="}
 MOST = 55
