@@ -96,11 +96,10 @@ def changed(stated: Stated, rng: random.Random) -> str:
 
 
 def verdict_at(text: str, start: int) -> str:
-    """The verdict on the number that begins at a character; `none` without a claim."""
-    for claim in check(text):
-        if claim.span[1] - len(claim.number) <= start < claim.span[1]:
-            return claim.verdict.value
-    return "none"
+    """The verdict on the number that begins at a character, which may be the result of one calculation and part of the
+    next one (`= 24 * 5 = 120`): untrue if one of the two is. `none` without a claim."""
+    found = [claim.verdict for claim in check(text) if claim.span[0] <= start < claim.span[1]]
+    return Verdict.UNTRUE if Verdict.UNTRUE in found else found[0] if found else "none"
 
 
 def measure(found: list[Stated], rng: random.Random) -> dict[str, Any]:

@@ -44,7 +44,6 @@ _FORMULA = re.compile(
     r"(\\\)|\\\]|\$\$|\\end\{[a-z]*\*?\}|\Z)",
     re.DOTALL,
 )
-_END = re.compile(rf"\\end{_ENVIRONMENT}|\\\](?=\s)")  # also of a formula that begins before the text
 _WORDS = re.compile(r"(\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed)\{)([^{}]*)(\})(?!\s*[(\[])")
 _NAME = re.compile(r"\s*[A-Za-z].*[0-9]")  # `Room 5`
 _FRACTION = re.compile(r"\\[dt]?frac\{([^{}\\]*)\}\{([^{}\\]*)\}")
@@ -52,11 +51,12 @@ _AMOUNT = re.compile(rf"\s*\$?[0-9][0-9.,{FILL}]*%?[A-Za-z\s]*")
 _ROOT = re.compile(r"\\sqrt\{([^{}\\]*)\}")
 _POWER = re.compile(r"\^\{([^{}\\]*)\}")
 # A line break, with its height. A row that goes on with `=` belongs to the row before it.
-_BREAK = re.compile(rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)(?![\s&\\A-Za-z:{_ENDS}])")
-_CELL = re.compile(rf"([A-Za-z:]\s*)&(?!\s*[{_ENDS}])")
-# Bold type, of which the end may be missing; a power has something on its left.
+_BREAK = re.compile(
+    rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)"
+    rf"(?=[A-Za-z ]+:\s*&|[^\s&\\A-Za-z:{_ENDS}]|\Z)"
+)
+# Bold type; a power has something on its left.
 _BOLD = re.compile(r"(?<![\w)*.])(\*\*)(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])(\*\*)(?![\w(*])")
-_OPENED = re.compile(r"^([ \t]*(?:(?:[-•]|[0-9]+[.)])[ \t]+)?)\*\*(?=[A-Za-z])", re.MULTILINE)
 _ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
@@ -71,7 +71,7 @@ def plain(text: str) -> str:
         text = _ENTITY.sub(lambda match: html.unescape(match[0]).ljust(len(match[0])), text)
     text = _ITEM.sub(_item, text)
     if "**" in text:
-        text = _OPENED.sub(r"\1  ", _BOLD.sub(_apart, text))
+        text = _BOLD.sub(_apart, text)
     if "\\" in text or "$$" in text or "{,}" in text:
         text = _without_latex(text)
     if "|" in text:
@@ -84,7 +84,6 @@ def plain(text: str) -> str:
 def _without_latex(text: str) -> str:
     for _ in range(2):  # environments within formulas
         text = _FORMULA.sub(_apart, text)
-    text = _END.sub(lambda match: " " * len(match[0]), text)
     text = _SEPARATOR.sub(lambda match: ",".ljust(len(match[0]), FILL), text)
     text = _SIGN.sub(lambda match: _SIGNS.get(match[0], "").ljust(len(match[0])), text)
     for _ in range(2):  # a unit within a fraction, and a fraction within a box
@@ -92,7 +91,7 @@ def _without_latex(text: str) -> str:
         text = _FRACTION.sub(_fraction, text)
         text = _ROOT.sub(r" sqrt(\1)", text)
         text = _POWER.sub(r"^(\1)", text)
-    return _CELL.sub(r"\1 ", _BREAK.sub(_break, text))
+    return _BREAK.sub(_break, text)
 
 
 def _apart(match: re.Match[str]) -> str:
