@@ -4,7 +4,7 @@ In: a model and a batch with anchors and targets. Out: the reading's loss and me
 nothing from later layers (paper, "Modified Training Process"), so a pass that trains only the reading can end after
 it. Nor does it train the layers before it, so `KeptOutputs` computes their outputs once per text: at layer 12 of
 SmolLM2-135M they are nine tenths of a step. Dropout in these layers is drawn once. Memory: two bytes per number, 1.2
-KB per token and layer read of SmolLM2-135M. Also decides which steps train only the reading.
+KB per token and layer read of SmolLM2-135M.
 
 Shapes: B rows, T positions, H hidden size.
 """
@@ -12,7 +12,7 @@ Shapes: B rows, T positions, H hidden size.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -164,28 +164,3 @@ class KeptOutputs:
 
 class _LayersDone(Exception):  # noqa: N818 - not an error: it ends a pass
     """Ends a pass after the last layer whose output is kept."""
-
-
-def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:
-    """The number of supervised steps in batches, counted in the same way as in the model."""
-    count = torch.zeros((), device=device)
-    for batch in batches:
-        if (operator := batch.get("igc_operator")) is not None:
-            count += ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum().to(device)
-    return count
-
-
-def recorded(model: Any, outputs: list[Any]) -> Callable[..., Any]:
-    """The model for `SFTTrainer.compute_loss`, which also keeps the outputs of passes in which the calculator ran.
-
-    TRL (1.16) does not return them for every loss: for some it runs a second pass without gradients, for its metrics.
-    """
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        output = model(*args, **kwargs)
-        # The fields are declared on the output's class (`hooks.calls`), so they survive DDP's rebuilding of outputs.
-        if getattr(output, "igc_loss", None) is not None:
-            outputs.append(output)
-        return output
-
-    return run

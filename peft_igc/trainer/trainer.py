@@ -37,7 +37,7 @@ from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import KeptOutputs, read_alone, recorded, supervised_steps
+from .reading_only import KeptOutputs, read_alone
 from .record import CURVES, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
@@ -217,8 +217,12 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
         batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self._igc_config is not None:
+            count = torch.zeros((), device=device)
+            for batch in batches:  # counted as in the model
+                if (operator := batch.get("igc_operator")) is not None:
+                    count += ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum().to(device)
             # A collective call: every rank must get here for every window, also without supervised steps.
-            self._igc_in_window = self.accelerator.gather(supervised_steps(batches, device)).sum()
+            self._igc_in_window = self.accelerator.gather(count).sum()
         return batches, num_items
 
     def compute_loss(
@@ -238,10 +242,19 @@ class IGCTrainer(SFTTrainer):
             self._log_reading(report, written=False)
             loss = self._weighted(report, num_items_in_batch)
             return (loss, None) if return_outputs else loss
-        # Not for every loss does TRL (1.16) return the outputs of the trained pass, so they are recorded.
+        # TRL (1.16) does not return the outputs of the trained pass for every loss: for some it runs a second pass
+        # without gradients, for its metrics. So those in which the calculator ran are recorded.
         outputs: list[Any] = []
+
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            output = model(*args, **kwargs)
+            # The field is declared on the output's class (`hooks.calls`), so it survives DDP's rebuilding of outputs.
+            if getattr(output, "igc_loss", None) is not None:
+                outputs.append(output)
+            return output
+
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
-        result = super().compute_loss(recorded(model, outputs), inputs, return_outputs, num_items_in_batch)
+        result = super().compute_loss(recorded, inputs, return_outputs, num_items_in_batch)
         if not outputs:  # the adapter is disabled
             return result
         output = next((one for one in outputs if one.igc_loss.requires_grad), outputs[0])
