@@ -53,32 +53,26 @@ def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> None:
 
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:
-    """Adds our quick start and the training record to the card in a folder; `kept_step` as in `training_record`."""
-    evaluated = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
-    named = {f"evaluation{f' ({name})' if name else ''}": one for name, one in evaluated.items() if one is not None}
-    sets = {"training": trainer.train_dataset} | named
-    record = training_record(trainer.state.log_history, trainer.state.global_step, kept_step, sets)
-    write_card(folder, trainer.model.config.name_or_path, adapter, record)
-
-
-def training_record(
-    history: Iterable[Mapping[str, Any]], steps: int, kept_step: int | None, sets: Mapping[str, Any]
-) -> str:
-    """The section with the training data (by purpose, `training` first), the number of steps done and the metrics of
-    the evaluation. `kept_step` is that of the best weights, if they were loaded at the end, or None."""
+    """Adds our quick start, and the record of steps, data and metrics, to the card in a folder. `kept_step` is that of
+    the best weights, if they were loaded at the end, or None."""
+    steps = trainer.state.global_step
     lines = [f"Trained for {steps:,} steps."]
     if kept_step is not None and kept_step != steps:
         lines[0] += f" The weights are those of step {kept_step:,}, the best evaluated."
-    for purpose, dataset in sets.items():
-        lines.append(f"Data for {purpose}: {_size(dataset)}.")
-    step, metrics = _last_evaluation(history, kept_step)
+    lines.append(f"Data for training: {_size(trainer.train_dataset)}.")
+    evaluated = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
+    for name, dataset in evaluated.items():
+        if dataset is not None:
+            lines.append(f"Data for evaluation{f' ({name})' if name else ''}: {_size(dataset)}.")
+    step, metrics = _last_evaluation(trainer.state.log_history, kept_step)
     if metrics:
         rows = [f"| `{name}` | {value:.6g} |" for name, value in metrics.items()]
         table = "\n".join(["| metric | value |", "|---|---|", *rows])
         lines.append(f"Evaluated after step {step:,}:\n\n{table}")
     else:
         lines.append("It has not been evaluated.")
-    return f"{RECORD}\n\n" + "\n\n".join(lines) + "\n\n"
+    record = f"{RECORD}\n\n" + "\n\n".join(lines) + "\n\n"
+    write_card(folder, trainer.model.config.name_or_path, adapter, record)
 
 
 def annotated_rows(dataset: Any) -> int | None:
