@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +74,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                 "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
                 "Set `padding_free=False`."
             )
-        self._respell = SingleDigits.of(self.igc_config, self.tokenizer)
+        self._respell = single_digits(self.igc_config, self.tokenizer)
         self._warned = False
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,51 +143,38 @@ def ours(collator: Any, config: IGCConfig, tokenizer: Any, has_columns: bool) ->
     return collator
 
 
-@dataclass(frozen=True)
-class SingleDigits:
+def single_digits(config: IGCConfig, tokenizer: Any) -> Callable[[Mapping[str, Any]], dict[str, list[int]]] | None:
     """Writes the labelled numbers of a row in single-digit tokens, which spell the same text; for `dataset.map`.
 
     The calculator writes results like this where the tokenizer has no fixed groups of digits, so labels must, too.
-    `space` is the token of a space, which some numeric tokens begin with.
+    None if it writes groups, or has learned how to write.
     """
+    table = config.token_table
+    if table is None or table.group != 1:
+        return None
+    # Some numeric tokens begin with a space, whose own token replaces it.
+    space = [] if tokenizer is None else tokenizer(" ", add_special_tokens=False)["input_ids"]
+    return functools.partial(_in_single_digits, table=table, space=space if len(space) == 1 else None)
 
-    table: TokenTable
-    space: int | None
 
-    @classmethod
-    def of(cls, config: IGCConfig, tokenizer: Any) -> SingleDigits | None:
-        """That of an adapter; None if it writes groups of digits, or has learned how to write."""
-        table = config.token_table
-        if table is None or table.group != 1:
-            return None
-        space = [] if tokenizer is None else tokenizer(" ", add_special_tokens=False)["input_ids"]
-        return cls(table, space[0] if len(space) == 1 else None)
-
-    def __call__(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
-        """The row's `input_ids` and `labels`.
-
-        Raises:
-            ValueError: A labelled number begins with a space, and the tokenizer has no token for a space.
-        """
-        ids: list[int] = []
-        labels: list[int] = []
-        given = row.get("labels") or row["input_ids"]  # without labels, all tokens are trained
-        for token, label in zip(row["input_ids"], given, strict=True):
-            pieces = self._pieces(token) if label != IGNORE and token in self.table.numbers else [token]
-            ids += pieces
-            labels += [label] if label == IGNORE else pieces
-        return {"input_ids": ids, "labels": labels}
-
-    def _pieces(self, token: int) -> list[int]:
-        """The tokens that replace a numeric one in a labelled text."""
-        spelled = self.table.numbers[token].strip()
-        pieces = [self.table.tokens[digit] for digit in spelled]
-        if spelled == self.table.numbers[token]:
-            return pieces
-        if self.space is None:
-            raise ValueError(
-                f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so an "
-                "answer cannot be written in single digits. Pass the `tokenizer`, write answers without a leading "
-                'space, or use `interface="hidden"`.'
-            )
-        return [self.space, *pieces]
+def _in_single_digits(row: Mapping[str, Any], table: TokenTable, space: list[int] | None) -> dict[str, list[int]]:
+    """The row's `input_ids` and `labels`."""
+    ids: list[int] = []
+    labels: list[int] = []
+    given = row.get("labels") or row["input_ids"]  # without labels, all tokens are trained
+    for token, label in zip(row["input_ids"], given, strict=True):
+        pieces = [token]
+        if label != IGNORE and token in table.numbers:
+            spelled = table.numbers[token].strip()
+            pieces = [table.tokens[digit] for digit in spelled]
+            if spelled != table.numbers[token]:
+                if space is None:
+                    raise ValueError(
+                        f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, "
+                        "so an answer cannot be written in single digits. Pass the `tokenizer`, write answers without "
+                        'a leading space, or use `interface="hidden"`.'
+                    )
+                pieces = space + pieces
+        ids += pieces
+        labels += [label] if label == IGNORE else pieces
+    return {"input_ids": ids, "labels": labels}

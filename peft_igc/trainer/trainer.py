@@ -32,7 +32,7 @@ from ..tuner.hooks.wrapper import active_config
 from . import checks
 from .batches import in_lots
 from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
-from .collator import SingleDigits, ours
+from .collator import ours, single_digits
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
@@ -149,7 +149,7 @@ class IGCTrainer(SFTTrainer):
         """As the parent's; between tokenization and truncation, labels are respelled and operand columns checked."""
         names = get_dataset_column_names(dataset)
         prepare = super()._prepare_dataset
-        respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
+        respell = None if self._igc_config is None else single_digits(self._igc_config, self._tokenizer)
         has_operands = any(name in names for name in ALL_COLUMNS)
         if self._igc_config is not None:
             check_names({*names} - {STEPS}, f"The {dataset_name} dataset")
