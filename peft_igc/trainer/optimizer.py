@@ -23,8 +23,7 @@ from .precision import in_bf16
 
 MOMENTUM = 0.95  # of Muon
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
-_EMBEDDINGS = ("distance", "offset", "digit", "sign", "slots", "place", "comparisons")
-NOT_MATRICES = (*_EMBEDDINGS, "digit_head", "sign_head", "operator_head")
+NOT_MATRICES = {*"distance offset digit sign slots place comparisons digit_head sign_head operator_head".split()}
 
 
 class MuonAdamW(torch.optim.AdamW):
@@ -110,7 +109,7 @@ def calculator_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The trainable weight matrices [m, n] of all calculators in a model, which Muon trains."""
     # An embedding is a parameter with such a name, a classifier the weight of a module with such a name.
     named = [one for layer in calculators(model) for one in layer.named_parameters()]
-    maps = [p for name, p in named if not set(name.split(".")[-2:]) & set(NOT_MATRICES)]
+    maps = [p for name, p in named if not NOT_MATRICES & {*name.split(".")[-2:]}]
     return [p for p in maps if p.requires_grad and p.dim() == 2 and min(p.shape) > 1]
 
 
@@ -167,20 +166,20 @@ def check_muon(trainer: Any) -> None:
         )
 
 
-def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, args: Any) -> MuonAdamW:
-    """The optimizer with Muon for the calculator's matrices; all else stays in the groups of an AdamW of all trainable
-    parameters."""
+def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, rate: float, weight_decay: float) -> MuonAdamW:
+    """The optimizer with Muon for the calculator's matrices; all else stays as an AdamW of all trainable parameters
+    has it."""
     if not (matrices := calculator_matrices(model)):
         raise ValueError(
             "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
             "Attach an IGC adapter, or leave the argument out."
         )
-    taken, rate = {id(p) for p in matrices}, args.igc_muon_learning_rate
-    groups = [{"params": matrices, "lr": rate, "weight_decay": args.weight_decay, "momentum": MOMENTUM}]
+    taken = {id(p) for p in matrices}
+    groups = [{"params": matrices, "lr": rate, "weight_decay": weight_decay, "momentum": MOMENTUM}]
     for group in adamw.param_groups:
         if others := [p for p in group["params"] if id(p) not in taken]:
             groups.append({"params": others, "lr": group["lr"], "weight_decay": group["weight_decay"]})
-    layers, betas = calculators(model), (args.adam_beta1, args.adam_beta2)
-    mappings = [m for one in layers for name in one.adapter_layer_names for m in getattr(one, name).values()]
+    names = [(one, name) for one in calculators(model) for name in one.adapter_layer_names]
+    mappings = [mapping for one, name in names for mapping in getattr(one, name).values()]
     resting = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
-    return MuonAdamW(groups, resting, lr=args.learning_rate, betas=betas, eps=args.adam_epsilon)
+    return MuonAdamW(groups, resting, **{name: adamw.defaults[name] for name in ("lr", "betas", "eps")})

@@ -188,7 +188,8 @@ class IGCTrainer(SFTTrainer):
         if is_new:
             set_calculator_rate(made, opt_model, self.args)
         if with_muon:
-            self.optimizer = made = muon_adamw(made, opt_model, self.args)
+            rate, weight_decay = self.args.igc_muon_learning_rate, self.args.weight_decay
+            self.optimizer = made = muon_adamw(made, opt_model, rate, weight_decay)
         return made
 
     def _get_learning_rate(self) -> float:

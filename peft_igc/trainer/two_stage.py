@@ -29,7 +29,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from .config import WritingStage
-from .optimizer import MuonAdamW, calculators, muon_adamw
+from .optimizer import calculators, muon_adamw
 from .progress import Progress
 
 
@@ -107,9 +107,14 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     for one in trainer.callback_handler.callbacks:
         if isinstance(one, Progress):
             one.begin_writing(start)
-    optimizer = _optimizer(model, args, stage)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     trained = [p for p in model.parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in trained if (p.dim() > 1) == decays], "weight_decay": decays * stage.weight_decay}
+        for decays in (True, False)
+    ]
+    adamw = torch.optim.AdamW(groups, stage.learning_rate, (args.adam_beta1, args.adam_beta2), args.adam_epsilon)
+    optimizer = muon_adamw(adamw, model, stage.muon_learning_rate, stage.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     state.max_steps, total, since = start + stage.steps, 0.0, 0
     model.train()
     for step, batch in enumerate(_batches(model, rows[: stage.rows], pad, stage, args.seed), start=1):
@@ -175,16 +180,3 @@ def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
     anchors = anchors_of_labels(Rules.of(config), row["input_ids"], row["labels"])
     anchor = anchors[-1].at if anchors else -1
     return anchor, anchor >= 1 and set(row["labels"][: anchor + 1]) == {-100}
-
-
-def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:
-    """The optimizer of the parameters that are trained."""
-    args = copy.copy(args)
-    args.learning_rate, args.weight_decay = stage.learning_rate, stage.weight_decay
-    args.igc_muon_learning_rate = stage.muon_learning_rate
-    trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if (p.dim() > 1) == decays], "weight_decay": decays * stage.weight_decay}
-        for decays in (True, False)
-    ]
-    return muon_adamw(torch.optim.AdamW(groups, lr=stage.learning_rate), model, args)
