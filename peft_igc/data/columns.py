@@ -42,7 +42,6 @@ class WrongType(TypeError, ValueError):
 
 
 UNKNOWN = StepLabel(None, None, None, Status.NONE)  # of a step that is not supervised
-_NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
 def label(operator: str, operands: Sequence[str], limits: Limits, whole: bool = True) -> str | Status:
@@ -130,12 +129,19 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
                     f"{where}: `igc_operator` is {operator!r} but `{name}` is {value!r}. Name the operator, or set "
                     f"`{name}` to None."
                 )
-        return UNKNOWN if operator is None else _NONE
+        return UNKNOWN if operator is None else StepLabel(operator, None, None, Status.NONE)
     else:
         found, source = _check_calculation(operator, operands, result, limits, where), "its operands"
         numbers = found.operands or ()
         said = f"{operator}({', '.join(numbers)})" if operator in FUNCTIONS else f" {operator} ".join(numbers)
-    if result is not None and not _is_result(result, found, limits, where):
+    if result is None:
+        return found
+    if isinstance(result, str) and result in REFUSALS:
+        is_result = REFUSALS[result] == found.status
+    else:
+        decimals = limits.decimal_operands or found.expression is not None or found.operator in FUNCTIONS
+        is_result = canonical(result, "igc_result", where, decimals) == found.result
+    if not is_result:
         correct = f"is {found.result}" if found.result is not None else f'is "{found.status.name.lower()}"'
         if found.status is Status.OVERFLOW:
             correct = (
@@ -197,14 +203,6 @@ def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits
     if isinstance(expected, Status):
         return StepLabel(operator, numbers, None, expected)
     return StepLabel(operator, numbers, expected, Status.OK)
-
-
-def _is_result(result: Any, found: StepLabel, limits: Limits, where: str) -> bool:
-    """Whether `igc_result` is the value or the status of a step."""
-    if isinstance(result, str) and result in REFUSALS:
-        return REFUSALS[result] == found.status
-    decimals = limits.decimal_operands or found.expression is not None or found.operator in FUNCTIONS
-    return canonical(result, "igc_result", where, decimals) == found.result
 
 
 def _check_operands(operator: str, operands: Any, limits: Limits, where: str) -> tuple[str, ...]:

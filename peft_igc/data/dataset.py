@@ -107,18 +107,15 @@ def labels_of(dataset: Any) -> list[list[str]]:
     `igc_result`, such as `"overflow"`; `"expression"`; or `"none"`. Values are not checked (`check_columns`)."""
     wanted = (COLUMNS[0], COLUMNS[2], EXPRESSION_COLUMN)
     columns = [dataset[one] if one in dataset.column_names else [None] * len(dataset) for one in wanted]
-    return [_labels(*row) for row in zip(*columns, strict=True)]
-
-
-def _labels(*entries: Any) -> list[str]:
-    """The labels of a row, from its operators, results and expressions: lists with an entry per anchor, or entries."""
-    columns = ([*one] if isinstance(one, (list, tuple)) else [one] for one in entries)
-    labels = []
-    for operator, result, expression in itertools.zip_longest(*columns):
-        label = EXPRESSION if operator is None and expression is not None else operator
-        if label is not None:
-            labels.append(result if isinstance(result, str) and result in REFUSALS else str(label))
-    return labels
+    found: list[list[str]] = []
+    for row in zip(*columns, strict=True):
+        found.append([])
+        entries = ([*one] if isinstance(one, (list, tuple)) else [one] for one in row)  # one per anchor
+        for operator, result, expression in itertools.zip_longest(*entries):
+            label = EXPRESSION if operator is None and expression is not None else operator
+            if label is not None:
+                found[-1].append(result if isinstance(result, str) and result in REFUSALS else str(label))
+    return found
 
 
 def supervised_rows(dataset: Any) -> list[int]:

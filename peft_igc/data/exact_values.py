@@ -35,22 +35,18 @@ class NotAnExpression(ValueError):
 class StepLabel:
     """The ground truth of one anchor."""
 
-    # a symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read what it is); or
-    # None (unknown: not supervised)
-    operator: str | None
-    # canonical numbers, two in the calculator's order or any of a function in that of the text; None without an
-    # arithmetic operator
-    operands: tuple[str, ...] | None
+    operator: str | None  # as in `igc_operator`; `"expression"`: rules read what it is; None: not supervised
+    operands: tuple[str, ...] | None  # canonical, in the order of `igc_operands`
     result: str | None  # canonical; None if `status` is not OK
-    status: Status  # the calculator's for these operands
+    status: Status
     expression: str | None = None  # if the step was given as one
 
     @property
     def columns(self) -> dict[str, Any]:
         """The operand columns of a step with an operator."""
         operands, result = self.operands and list(self.operands), self.result or self.status.name.lower()
-        found = {"igc_operator": self.operator, "igc_operands": operands, "igc_result": result}
-        return found | {"igc_expression": self.expression}
+        names = ("igc_operator", "igc_operands", "igc_result", "igc_expression")
+        return dict(zip(names, (self.operator, operands, result, self.expression), strict=True))
 
 
 def expression_in(text: str, limits: Limits) -> str | None:

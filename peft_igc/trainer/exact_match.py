@@ -26,7 +26,6 @@ from ..inference.evaluation import answer_tokens, decode_answer, is_right
 
 logger = logging.getLogger(__name__)
 
-_NO_PROMPT = "no prompt followed by an answer"
 Question = dict[str, Any]  # `prompt`: token ids before the answer; `target`: text of the correct answer, stripped
 
 
@@ -107,12 +106,9 @@ class ExactMatch:
     def _question(self, model: Any, row: Mapping[str, Any]) -> Question | str:
         """The question of a row, or the reason why it has none."""
         texts = self._texts(row)  # operand columns are not looked at
-        if texts is None:
-            return _NO_PROMPT
         special = isinstance(row.get("prompt"), str)  # a rendered text has its special tokens already
-        prompt = self.tokenizer(text=texts[0], add_special_tokens=special)["input_ids"]
-        if not prompt:
-            return _NO_PROMPT
+        if texts is None or not (prompt := self.tokenizer(text=texts[0], add_special_tokens=special)["input_ids"]):
+            return "no prompt followed by an answer"
         answer = self.tokenizer(text=texts[1], add_special_tokens=False)["input_ids"]
         ends = end_tokens(model, self.tokenizer)
         # The end token counts: an answer that is cut before it is wrong.
