@@ -28,7 +28,7 @@ from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
 from .wording.drawing import surround
-from .wording.phrases import OPERATOR_WORDS, UNABLE, Text, casual, with_places
+from .wording.phrases import OPERATOR_WORDS, UNABLE, casual, with_places
 from .wording.wording import FEW, Wording, answer, cue
 
 
@@ -171,7 +171,6 @@ class ArithmeticRows:
         return list(itertools.islice(self, n))
 
     def _row(self, rng: random.Random, by_hand: Iterator[handwritten.Handwritten]) -> Row:
-        """One row of a kind drawn from the mixture."""
         draw = rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(rng) if self.wording.surrounds else None
@@ -204,9 +203,8 @@ class ArithmeticRows:
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         around = self._around(text.text, rng, typed=not bigbench)
-        if not (has_number(columns["igc_result"]) and wording.surrounds and rng.random() < mixture.sentences):
-            return around, None, columns
-        if not around.endswith((".", "?", "!")) or _TERSE.search(f"{system}{around}"):
+        in_sentence = has_number(columns["igc_result"]) and wording.surrounds and rng.random() < mixture.sentences
+        if not in_sentence or not around.endswith((".", "?", "!")) or _TERSE.search(f"{system}{around}"):
             return around, None, columns
         around = cue(around, rng)
         return around, answer(operator, a, b, columns["igc_result"], text.thing, rng), columns
@@ -214,22 +212,17 @@ class ArithmeticRows:
     def _silent(self, kind: str, rng: random.Random) -> _Made:
         """A row that asks for no calculation, or for an unsupported one."""
         wording, mixture = self.wording, self.mixture
+        numbers = [str(self.operands.short(rng)) for _ in range(0 if kind == "look-alike" else wording.numbers)]
         if kind == "look-alike":
             text = wording.look_alike(rng)
+        elif kind == "none":
+            text = wording.plain_text(numbers, rng, mixture)
         else:
-            numbers = [str(self.operands.short(rng)) for _ in range(wording.numbers)]
-            if kind == "none":
-                text = wording.plain_text(numbers, rng, mixture)
-            else:
-                text = self._unsupported(numbers, rng)
+            text = wording.unsupported_request(self._written(numbers, rng), rng, mixture)
+            while self.limits.decimal_operands and text.kind == "decimals" and _DECIMAL.search(text.text):
+                text = wording.unsupported_request(self._written(numbers, rng), rng, mixture)
         around = self._around(text.text, rng, typed=text.kind != "copying")  # what is copied stays as it is
         return self._unasked(around, text.completion, reads=kind == "unsupported")
-
-    def _unsupported(self, numbers: list[str], rng: random.Random) -> Text:
-        while True:
-            text = self.wording.unsupported_request(self._written(numbers, rng), rng, self.mixture)
-            if not (self.limits.decimal_operands and text.kind == "decimals" and _DECIMAL.search(text.text)):
-                return text
 
     def _written(self, numbers: list[str], rng: random.Random) -> list[str]:
         """Integers, in a fraction of the rows with places."""
@@ -249,7 +242,6 @@ class ArithmeticRows:
         return prompt, completion, columns_of(NO_ARITHMETIC, (), self.limits)
 
     def _by_hand(self, texts: Iterator[handwritten.Handwritten], rng: random.Random) -> _Made:
-        """A row with the next text from a file."""
         while True:
             text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, self.operands.longest(rng))
             if operands is None:

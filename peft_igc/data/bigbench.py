@@ -71,7 +71,6 @@ def bigbench_test_set(per_group: int = 200, seed: int = 0) -> list[dict[str, Any
 
 
 def _parse_group(group: str) -> tuple[int, str]:
-    """Number of digits and operator of a group."""
     if group not in _GROUPS:
         raise ValueError(
             f"The group {group!r} is unknown: groups are `1_digit_addition` to `5_digit_division`, see `GROUPS`."

@@ -47,7 +47,18 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
         lines.pop()  # after the end of the last line
     if not lines:
         raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
-    return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        where = f"`{path}`, line {number}"
+        if not line.strip():
+            raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:  # bad JSON or bad UTF-8
+            raise ValueError(f"{where}: not valid JSON: {error}. Write one object per line.") from error
+        if not isinstance(rows[-1], dict):
+            raise ValueError(f"{where}: expected an object {wanted}, got {rows[-1]!r}.")
+    return rows
 
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -102,18 +113,6 @@ def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
         raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
-
-
-def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
-    if not line.strip():
-        raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
-    try:
-        item = json.loads(line)
-    except ValueError as error:  # bad JSON or bad UTF-8
-        raise ValueError(f"{where}: not valid JSON: {error}. Write one object per line.") from error
-    if not isinstance(item, dict):
-        raise ValueError(f"{where}: expected an object {wanted}, got {item!r}.")
-    return item
 
 
 def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:

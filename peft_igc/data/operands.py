@@ -52,7 +52,6 @@ class Operands:
         return [symbol for symbol in self.limits.operations if possible.get(symbol)]
 
     def _calculation(self, kind: str, rng: random.Random) -> Calculation:
-        """Operator and operands for a row of this kind."""
         if kind == "undefined":
             return "/", self.short(rng), 0
         if kind == "inexact":

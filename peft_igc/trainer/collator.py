@@ -103,7 +103,6 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         return batch | encode_steps(rows, **sizes)
 
     def _steps(self, example: Mapping[str, Any]) -> Mapping[int, StepLabel]:
-        """The row's labels by position."""
         assert self.igc_config is not None
         if example.get(STEPS) is not None:
             return steps_of_checked(example)

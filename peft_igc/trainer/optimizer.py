@@ -71,7 +71,6 @@ class MuonAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def _muon(self, group: dict[str, Any]) -> None:
-        """Makes a step of Muon for the matrices of a group."""
         rate, momentum = float(group["lr"]), group["momentum"]
         for parameter in group["params"]:
             if (gradient := parameter.grad) is None:

@@ -81,13 +81,6 @@ class KeptOutputs:
         self.texts: dict[bytes, torch.Tensor] = {}  # [layers read, tokens, H] bfloat16
         self.room = MOST_BYTES
 
-    @classmethod
-    def of_trainer(cls, trainer: Any) -> KeptOutputs | None:
-        """Those of a first stage; None if its steps are no more than one pass over the rows."""
-        rows = trainer.args.max_steps * trainer._train_batch_size * trainer.args.gradient_accumulation_steps
-        come_again = hasattr(trainer.train_dataset, "__len__") and rows > len(trainer.train_dataset)
-        return cls(trainer.model) if come_again else None
-
     @contextmanager
     def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
         """Ends a pass over a batch before its first layer, by the reading of what is kept; the layers run before for

@@ -119,7 +119,7 @@ class IGCTrainer(SFTTrainer):
         self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
-        self._kept: KeptOutputs | None = None  # of a first stage whose rows come again
+        self._kept: KeptOutputs | None = None  # of a first stage
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         self._check_data(has_collator=data_collator is not None)
 
@@ -330,7 +330,9 @@ class IGCTrainer(SFTTrainer):
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")
-            self._kept = KeptOutputs.of_trainer(self)
+            rows = self.args.max_steps * self._train_batch_size * self.args.gradient_accumulation_steps
+            if hasattr(self.train_dataset, "__len__") and rows > len(self.train_dataset):  # rows come again
+                self._kept = KeptOutputs(self.model)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
         self._kept = None
         if stage is not None and not ended_by_signal(self):
