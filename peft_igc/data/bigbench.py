@@ -2,7 +2,6 @@
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
 The operand columns of an item serve to leave its calculation out of training, and no evaluation shows them to a model.
-Nothing is evaluated here.
 
 The real task has exact divisions, with a dividend of n digits and any of its divisors; differences may be negative;
 one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division the 23 exact ones with a

@@ -1,7 +1,6 @@
 """Exact values of expressions that are written as text: `igc_expression` of a row, and what the generator draws.
 
-In: a text such as `(3 + 4) * 2.5`, without words around it. Out: a `StepLabel`: its value, or the status of a
-calculation that has none, by the grammar of `text`. `expression_in` is the other way round: the expression that is
+A text such as `(3 + 4) * 2.5` has no words around it. `expression_in` is the other way round: the expression that is
 read at the end of a text with words, as such a text.
 """
 
@@ -98,11 +97,7 @@ def label_expression(text: str, limits: Limits) -> StepLabel:
 
 
 def items_of(text: str) -> list[Item]:
-    """The items of a text.
-
-    Raises:
-        NotAnExpression: Something in it is no item.
-    """
+    """The items of a text, or `NotAnExpression`."""
     if len(text) > LONGEST_TEXT:
         raise NotAnExpression(f"it has more than {LONGEST_TEXT} characters")
     functions, items, end = words().functions, list[Item](), 0

@@ -1,7 +1,6 @@
 """Conversational rows tokenized in one call, and an order in which each batch has rows of similar length.
 
-In: conversational rows with operand columns, as `ArithmeticRows` yields them. Out: rows with `input_ids` and `labels`,
-which TRL does not tokenize again; its own preparation takes several calls per row. Nothing is truncated.
+TRL does not tokenize them again; its own preparation takes several calls per row. Nothing is truncated.
 """
 
 import itertools

@@ -1,6 +1,5 @@
 """Finds the last complete checkpoint of a run, and saves the trained weights that transformers would leave out.
 
-In: an output folder; a model. Out: the path of a checkpoint; a file in it, or the weights restored from that file.
 A process that is killed while it saves leaves an incomplete folder, which transformers (5.23) would resume from. The
 first process writes `trainer_state.json` last, so a folder with that file, and all generator states, is complete.
 Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained

@@ -1,7 +1,4 @@
-"""What a trainer refuses before anything is trained: models, arguments and data with which nothing would be learned.
-
-In: a trainer, its model or its arguments. Out: a ValueError with the cure, or nothing.
-"""
+"""What a trainer refuses before anything is trained: models, arguments and data with which nothing would be learned."""
 
 from typing import Any
 

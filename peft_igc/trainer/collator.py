@@ -1,8 +1,7 @@
 """Batches with operand columns: the labels of rows at their anchors, as the target tensors.
 
-In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
-with `igc_anchors` and the seven target tensors that the model takes. `labels` assigns the columns to anchors: once, in
-a dataset of `IGCTrainer`; here, in that of another trainer. Of rows that are not supervised no anchor is checked.
+`labels` assigns the columns to anchors: once, in a dataset of `IGCTrainer`; here, in that of another trainer. Of rows
+that are not supervised no anchor is checked.
 
 Shapes: B rows, T positions, A anchors per row, S operands, D digits of an operand, R digits of a result.
 """

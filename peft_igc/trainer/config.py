@@ -1,7 +1,6 @@
 """`IGCSFTConfig`: the arguments of `IGCTrainer`, which are those of TRL's `SFTConfig` and a few for the calculator.
 
-In: arguments. Out: the same arguments, validated. Arguments that depend on the model or the dataset are validated by
-the trainer.
+Those that depend on the model or the dataset are validated by the trainer.
 """
 
 from __future__ import annotations

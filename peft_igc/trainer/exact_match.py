@@ -2,8 +2,7 @@
 
 In: a dataset whose rows have `prompt` and `completion`, or `messages`, as text. Out: questions (the tokens of a prompt
 and the correct answer), and the number of those that a model answers correctly. The model is given nothing but the
-prompt; operand columns are never read. Only the last answer of a row is used. Rows without an answer and rows that are
-too long are counted by reason. The trainer decides when to measure, and logs the result.
+prompt; operand columns are never read. Only the last answer of a row is used.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """`MuonAdamW`: Muon for the calculator's matrices, AdamW for everything else, as one optimizer.
 
-In: a model with a trainable calculator, an `IGCSFTConfig`. Out: an optimizer of all its trainable parameters. The
-reading has to learn a representation of about a thousand number tokens. Muon's update has the same size in all
-directions of a matrix, and needs fewer steps for that. As Muon's authors recommend,
-AdamW trains embeddings, biases, norms and classifiers; it also trains all parameters outside the calculator. Sharded
-parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrices.
+The reading has to learn a representation of about a thousand number tokens. Muon's update has the same size in all
+directions of a matrix, and needs fewer steps for that. As Muon's authors recommend, AdamW trains embeddings, biases,
+norms and classifiers; it also trains all parameters outside the calculator.
 
 Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
 """

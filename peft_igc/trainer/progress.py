@@ -1,7 +1,4 @@
-"""`Progress`: a trainer callback that prints progress, records it, and ends the run at a time limit.
-
-At the limit the run stops after the current step; otherwise the training is not changed.
-"""
+"""`Progress`: a trainer callback that prints progress, records it, and ends the run at a time limit."""
 
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The record of a training: learning curves, and data, steps and metrics for the model card.
 
-In: what a trainer has logged, and its datasets. Out: a plot of the logged values against the step (`draw_curves`), and
-a section of the card (`extend_card`), which `tuner.saving.model_card.write_card` writes.
 Try it: `pytest tests/trainer/test_trainer.py -k "card or curves"`
 """
 
