@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -29,22 +29,16 @@ def longer_rows(rows: ArithmeticRows, n: int, lengths: int | None = None) -> lis
 
     With `lengths`, results of each number of digits in 1..`lengths` come equally often; only products have the most.
     """
-    numbers: Iterator[dict[str, Any]] = (row for row in rows if has_number(row["igc_result"]))
-    if lengths is not None:
-        numbers = _of_equal_lengths(numbers, lengths, -(-n // lengths))
-    return list(itertools.islice(numbers, n))
+    seen, most = Counter[int](), n if lengths is None else -(-n // lengths)
 
-
-def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -> Iterator[dict[str, Any]]:
-    """`most` rows with results of each number of digits in 1..`lengths`, as they come."""
-    seen: Counter[int] = Counter()
-    for row in rows:
-        digits = sum(map(str.isdigit, row["igc_result"]))
+    def is_wanted(row: dict[str, Any]) -> bool:
+        if not has_number(row["igc_result"]):
+            return False
+        digits = 0 if lengths is None else sum(map(str.isdigit, row["igc_result"]))
         seen[digits] += 1
-        if seen[digits] <= most:
-            yield row
-        if all(seen[length] >= most for length in range(1, lengths + 1)):
-            return
+        return seen[digits] <= most
+
+    return list(itertools.islice(filter(is_wanted, rows), n))
 
 
 def covering_rows(n: int, seed: int, limits: Limits, prompts: Sequence[Any]) -> list[dict[str, Any]]:
