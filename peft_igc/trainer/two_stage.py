@@ -13,6 +13,7 @@ Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
 
 import copy
+import functools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -165,14 +166,11 @@ def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: Writin
     rng = random.Random(f"train_writing/{seed}")
     rows = sorted(rows, key=lambda row: len(row["input_ids"]))
     groups = [rows[start : start + stage.batch_size] for start in range(0, len(rows), stage.batch_size)]
-    made: dict[int, Batch] = {}
+    batch = functools.cache(lambda index: after_prompts(model, groups[index], pad))
     order: list[int] = []
     for _ in range(stage.steps):
         order = order or rng.sample(range(len(groups)), len(groups))
-        index = order.pop()
-        if index not in made:
-            made[index] = after_prompts(model, groups[index], pad)
-        yield made[index]
+        yield batch(order.pop())
 
 
 def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
