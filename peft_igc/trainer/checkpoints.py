@@ -25,9 +25,6 @@ logger = logging.getLogger(__name__)
 
 TRAINED = "trained.safetensors"  # file in checkpoints
 ROWS = "training_rows.txt"  # file in checkpoints: a hash
-_HASHED = 1000  # rows at most, evenly spread
-
-_INCOMPLETE = "checkpoint-is-incomplete.txt"  # exists while `enable_jit_checkpoint` saves (transformers 5.23)
 
 
 def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
@@ -63,7 +60,7 @@ def ended_by_signal(trainer: Any) -> bool:
 
 def _is_complete(path: Path, processes: int) -> bool:
     """Whether the last file of each process was written to its end."""
-    if (path / _INCOMPLETE).exists():
+    if (path / "checkpoint-is-incomplete.txt").exists():  # `enable_jit_checkpoint` saves (transformers 5.23)
         return False
     try:
         json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
@@ -78,12 +75,11 @@ def _is_complete(path: Path, processes: int) -> bool:
 def weights_to_save(model: Any) -> dict[str, nn.Parameter]:
     """All trainable parameters by name; none if transformers saves them, as it does of one calculator, `default`."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    is_default = getattr(model, "active_adapter", None) == "default"
     # Other names do not count: transformers looks for the best weights in the checkpoint's folder, but PEFT saves all
     # adapters except `default` in folders of their own.
-    if is_default and isinstance(model.peft_config.get("default"), IGCConfig):
-        return {} if all(f".{CHILD}." in name for name in trained) else trained
-    return trained
+    is_default = getattr(model, "active_adapter", None) == "default"
+    is_ours = is_default and isinstance(model.peft_config.get("default"), IGCConfig)
+    return {} if is_ours and all(f".{CHILD}." in name for name in trained) else trained
 
 
 def save_trained(model: nn.Module, dataset: Any, folder: Path) -> None:
@@ -134,10 +130,9 @@ def warn_of_other_rows(dataset: Any, folder: str | Path) -> None:
 
 
 def _hash_of(dataset: Any) -> str | None:
-    """A hash of the number of rows and of the tokens and labels of some; None without a length or tokens."""
+    """A hash of the number of rows and of the tokens and labels of some, evenly spread; None without them."""
     if not hasattr(dataset, "select") or not hasattr(dataset, "__len__") or "input_ids" not in dataset.column_names:
         return None
-    step = max(1, len(dataset) // _HASHED)
-    chosen = dataset.select(range(0, len(dataset), step))
+    chosen = dataset.select(range(0, len(dataset), max(1, len(dataset) // 1000)))
     columns = [chosen[name][:] for name in ("input_ids", "labels", "igc_operator") if name in chosen.column_names]
     return hashlib.sha256(json.dumps([len(dataset), *columns]).encode()).hexdigest()

@@ -1,13 +1,12 @@
-"""What a trainer refuses before anything is trained: models, arguments and data with which nothing would be learned."""
+"""What a trainer refuses before anything is trained: models, arguments and data that would teach nothing."""
 
 from typing import Any
 
 from torch import nn
 
 from ..tuner.config import IGCConfig
-from ..tuner.layer import IGCLayer
 from .checkpoints import weights_to_save
-from .optimizer import own_parameters
+from .optimizer import calculators, own_parameters
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
@@ -31,7 +30,7 @@ def refuse_absent(model: nn.Module, config: IGCConfig | None, needed: bool) -> N
     """Refuses a model without an active IGC adapter, whose config is None, if one is needed."""
     if config is not None or not needed:
         return
-    if any(isinstance(module, IGCLayer) for module in model.modules()):
+    if calculators(model):
         raise ValueError(
             "The model's IGC adapter is not active, so no calculator would be trained. Activate it with "
             "`model.set_adapter(name)`, or `model.base_model.enable_adapter_layers()` if adapters are disabled."

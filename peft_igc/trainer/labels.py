@@ -154,9 +154,7 @@ def _missing(step: StepLabel, tokens: list[int], since: int, config: IGCConfig) 
     if step.operands is None:
         return None
     assert config.token_table is not None
-    assert config.num_digits is not None
-    most = config.num_digits + 1
-    runs = number_runs(config.token_table, tokens)
+    most, runs = Limits.of(config).digits + 1, number_runs(config.token_table, tokens)
     known = {run.digits[:most] for run in runs if run.digits and run.first >= since}
     written = (operand.lstrip("-")[:most] for operand in step.operands)
     return next((number for number in written if number not in known), None)

@@ -19,7 +19,6 @@ from ..tuner.layer import IGCLayer
 from .precision import in_bf16
 
 
-MOMENTUM = 0.95  # of Muon
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
 NOT_MATRICES = {*"distance offset digit sign slots place comparisons digit_head sign_head operator_head".split()}
 
@@ -172,7 +171,7 @@ def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, rate: float, weig
             "Attach an IGC adapter, or leave the argument out."
         )
     taken = {id(p) for p in matrices}
-    groups = [{"params": matrices, "lr": rate, "weight_decay": weight_decay, "momentum": MOMENTUM}]
+    groups = [{"params": matrices, "lr": rate, "weight_decay": weight_decay, "momentum": 0.95}]
     for group in adamw.param_groups:
         if others := [p for p in group["params"] if id(p) not in taken]:
             groups.append({"params": others, "lr": group["lr"], "weight_decay": group["weight_decay"]})

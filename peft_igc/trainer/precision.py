@@ -10,11 +10,6 @@ from functools import cache
 import torch
 
 
-_FASTER = 1.5  # a training step has more than products, and converts between both types
-_SIZES = (256, 576, 1536)  # rows, inputs and outputs of a product: a small layer, a few milliseconds
-_ROUNDS = 5
-
-
 def in_bf16(device: str | torch.device) -> bool:
     """Whether to train and measure in bf16 on a device."""
     return torch.device(device).type != "cpu" or computes_bf16()
@@ -25,11 +20,12 @@ def computes_bf16() -> bool:
     """Whether this processor computes clearly faster in bf16 than in fp32; False where bf16 is emulated."""
     if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
-    return _seconds(torch.float32) > _FASTER * _seconds(torch.bfloat16)
+    # By half: a training step has more than products, and converts between both types.
+    return _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16)
 
 
 def _seconds(dtype: torch.dtype) -> float:
     """The shortest time of a matrix product. Other work on the machine makes single times too long."""
-    rows, inputs, outputs = _SIZES
+    rows, inputs, outputs = 256, 576, 1536  # of a small layer: a few milliseconds
     x, weight = (torch.ones(n, inputs, dtype=dtype, device="cpu") for n in (rows, outputs))
-    return min(timeit.repeat(lambda: torch.nn.functional.linear(x, weight), number=1, repeat=_ROUNDS))
+    return min(timeit.repeat(lambda: torch.nn.functional.linear(x, weight), number=1, repeat=5))
