@@ -50,7 +50,12 @@ def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None =
         )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
-    given = _up_to_anchors({name: inputs[name] for name in names if name in inputs})
+    given = {name: inputs[name] for name in names if name in inputs}
+    if "igc_anchors" in given:  # nothing reads what follows each row's last anchor
+        last = given["igc_anchors"].amax(1, keepdim=True).clamp(min=0)  # [B, 1]
+        end, mask = int(last.max()) + 1, given["attention_mask"]
+        mask = mask * (torch.arange(mask.shape[1], device=mask.device) <= last)
+        given |= {"input_ids": given["input_ids"][:, :end], "attention_mask": mask[:, :end]}
     try:
         # `reading_alone` makes the calculator's layer raise after the reading.
         with reading_alone(), nullcontext() if kept is None else kept.once(given):
@@ -58,16 +63,6 @@ def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None =
     except ReadingDone as done:
         return done.report
     raise ValueError("No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out.")
-
-
-def _up_to_anchors(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The batch without the tokens after each row's last anchor, which nothing reads."""
-    if "igc_anchors" not in inputs:
-        return inputs
-    last = inputs["igc_anchors"].amax(1, keepdim=True).clamp(min=0)  # [B, 1]
-    end, mask = int(last.max()) + 1, inputs["attention_mask"]
-    mask = mask * (torch.arange(mask.shape[1], device=mask.device) <= last)
-    return inputs | {"input_ids": inputs["input_ids"][:, :end], "attention_mask": mask[:, :end]}
 
 
 class KeptOutputs:
@@ -88,24 +83,19 @@ class KeptOutputs:
         ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         rows = [row[real] for row, real in zip(ids, mask, strict=True)]
         texts = [row.cpu().numpy().tobytes() for row in rows]
-        states = self._states(texts, rows)
+        new = {text: row for text, row in zip(texts, rows, strict=True) if text not in self.texts}
+        made = dict(zip(new, self._run(list(new.values())), strict=True)) if new else {}
+        states = [made[text] if text in made else self.texts[text] for text in texts]
+        for text, outputs in made.items():  # kept as long as there is room
+            if self.room >= outputs.nbytes:
+                self.texts[text] = outputs
+                self.room -= outputs.nbytes
         # After the hook that takes the embeddings.
         hook = self.layers[0].register_forward_pre_hook(lambda *_: self._read(states, mask))
         try:
             yield
         finally:  # a pass of the reading alone ends by an exception
             hook.remove()
-
-    def _states(self, texts: Sequence[bytes], rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs of texts, of which those that are new run and are kept as long as there is room."""
-        new = {text: row for text, row in zip(texts, rows, strict=True) if text not in self.texts}
-        made = dict(zip(new, self._run(list(new.values())), strict=True)) if new else {}
-        found = [made[text] if text in made else self.texts[text] for text in texts]
-        for text, states in made.items():
-            if self.room >= states.nbytes:
-                self.texts[text] = states
-                self.room -= states.nbytes
-        return found
 
     def _run(self, rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """[layers read, tokens, H] bfloat16 of each row of tokens. What all rows begin with runs once."""
