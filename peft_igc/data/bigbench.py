@@ -39,18 +39,14 @@ def bigbench_size(group: str) -> int:
 
 
 def bigbench_items(group: str, n: int, seed: int = 0) -> list[dict[str, Any]]:
-    """`n` different items of a group, in the order in which they are drawn.
-
-    Args:
-        group: One of `GROUPS`.
-        n: Number of items; at most `bigbench_size(group)`.
-        seed: Equal seeds give equal items, on every machine.
+    """`n` different items of a group, in the order in which they are drawn. Equal seeds give equal items, on every
+    machine.
 
     Returns:
         Rows `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`.
 
     Raises:
-        ValueError: An unknown group, or more items than it has.
+        ValueError: A group that is not in `GROUPS`, or more items than its `bigbench_size`.
     """
     digits, operator = _parse_group(group)
     if n > (size := bigbench_size(group)):

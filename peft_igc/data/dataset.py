@@ -69,16 +69,8 @@ def in_turn(rows: Sequence[Any], rng: random.Random) -> Iterator[Any]:
 
 
 def summarize(dataset: Any, operations: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Counts the labels of a dataset.
-
-    Args:
-        dataset: A dataset with a length and `column_names`.
-        operations: The symbols of the adapter.
-
-    Returns:
-        The number of steps by label in one line, and what the rows lack for such an adapter, each time with a cure;
-        None for a stream, whose rows cannot be counted in advance.
-    """
+    """The number of steps of a dataset by label in one line, and what its rows lack for an adapter with these
+    operations, each time with a cure; None for a stream, whose rows cannot be counted in advance."""
     if not hasattr(dataset, "__len__") or getattr(dataset, "column_names", None) is None:
         return None
     of_rows = labels_of(dataset)

@@ -62,8 +62,14 @@ def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int 
     for name, dataset in evaluated.items():
         if dataset is not None:
             lines.append(f"Data for evaluation{f' ({name})' if name else ''}: {_size(dataset)}.")
-    step, metrics = _last_evaluation(trainer.state.log_history, kept_step)
-    if metrics:
+    found: dict[int, dict[str, float]] = {}  # metrics on all eval sets by step
+    for entry in trainer.state.log_history:
+        for name, value in entry.items():
+            if name.startswith("eval_") and not name.endswith(_NOT_METRICS) and isinstance(value, (int, float)):
+                found.setdefault(int(entry["step"]), {})[name] = value
+    # The card describes the weights that are saved: the best ones if they were loaded, else the last ones.
+    step = max(found, default=0) if kept_step is None else kept_step
+    if metrics := found.get(step):
         rows = [f"| `{name}` | {value:.6g} |" for name, value in metrics.items()]
         table = "\n".join(["| metric | value |", "|---|---|", *rows])
         lines.append(f"Evaluated after step {step:,}:\n\n{table}")
@@ -86,15 +92,3 @@ def _size(dataset: Any) -> str:
     names = getattr(dataset, "column_names", None)
     columns = "" if names is None else f" with{'' if set(names) & set(ALL_COLUMNS) else 'out'} operand columns"
     return (f"{len(dataset):,} rows" if hasattr(dataset, "__len__") else "a stream of rows") + columns
-
-
-def _last_evaluation(history: Iterable[Mapping[str, Any]], kept_step: int | None) -> tuple[int, dict[str, float]]:
-    """The step of the evaluation of the kept weights, and its metrics on all eval sets."""
-    found: dict[int, dict[str, float]] = {}
-    for entry in history:
-        for name, value in entry.items():
-            if name.startswith("eval_") and not name.endswith(_NOT_METRICS) and isinstance(value, (int, float)):
-                found.setdefault(int(entry["step"]), {})[name] = value
-    # The card describes the weights that are saved: the best ones if they were loaded, else the last ones.
-    step = max(found, default=0) if kept_step is None else kept_step
-    return step, found.get(step, {})
