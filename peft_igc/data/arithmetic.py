@@ -3,8 +3,7 @@
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
 texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. Expressions
 of more than two numbers have `igc_expression` instead of operands. Operands come from `operands`, the texts from a
-wording, either the few templates of `wording.FEW` or the hundreds of `wording.TRAINING`. No tokenizer, no dataset
-library (`dataset`). Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
+wording, either the few templates of `wording.FEW` or the hundreds of `wording.TRAINING`.
 """
 
 import hashlib

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 
 def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
-    """A `datasets.Dataset` of rows; a column that only some rows have is None in the others.
-
-    Args:
-        rows: Conversational, plain or tokenized rows, supervised or not, with one anchor or with lists for several.
+    """A `datasets.Dataset` of conversational, plain or tokenized rows, supervised or not, with one anchor or with
+    lists for several; a column that only some rows have is None in the others.
 
     Raises:
         ValueError: No rows, a column that looks like an operand column and is none, or, with the name of the row, a

@@ -49,12 +49,8 @@ class StepLabel:
 
 
 def expression_in(text: str, limits: Limits) -> str | None:
-    """The expression that is read at the end of a text, in plain symbols; None if there is none.
-
-    Args:
-        text: It ends where a result is due; a message has `text.CONTROL` before it and two after it.
-        limits: Of numbers and operations.
-    """
+    """The expression that is read at the end of a text, in plain symbols; None if there is none. The text ends where a
+    result is due; a message has `text.CONTROL` before it and two after it."""
     found = read(text, limits)
     if not isinstance(found, Value) and not (found.ruled and found.reason in STATUSES):
         return None

@@ -31,11 +31,8 @@ def read_items(path: str | Path) -> list[dict[str, Any]]:
 
 
 def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
-    """The objects of a file with one JSON object per line; their fields are not checked.
-
-    Args:
-        path: Path of the file, which may be compressed (`.gz`).
-        wanted: Completes "an object" in error messages.
+    """The objects of a file with one JSON object per line, which may be compressed (`.gz`); their fields are not
+    checked. `wanted` completes "an object" in error messages.
 
     Raises:
         FileNotFoundError: No such file.

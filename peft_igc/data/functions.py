@@ -43,10 +43,8 @@ def row_of(text: str, operator: str, operands: Sequence[str] = (), limits: Limit
 def function_rows(seed: int, operations: Sequence[str] | None = None, none: float = 0.1) -> Iterator[Row]:
     """An endless stream of requests for functions of one, two or three numbers, from the phrasings of the functions.
 
-    Args:
-        seed: Of the stream.
-        operations: Names of `FUNCTIONS` with phrasings of their own or in `functions.toml`. None: all of the file.
-        none: Share of the rows in which a number is a variable, so that nothing can be calculated.
+    `operations` are names of `FUNCTIONS` with phrasings of their own or in `functions.toml`; None: all of the file.
+    `none` is the share of the rows in which a number is a variable, so that nothing can be calculated.
     """
     rng, known = random.Random(f"functions/{seed}"), _sentences()
     operations = list(known) if operations is None else operations
