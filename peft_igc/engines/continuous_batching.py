@@ -13,8 +13,10 @@ Shapes: T tokens of a pass, d mapping width, H hidden size.
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -31,7 +33,6 @@ logger = logging.getLogger(__name__)
 
 
 PARTS = 64  # tensors that hold the compressed tokens of a text before they are joined
-_KEY = "igc_text"  # attribute of a request
 
 
 def followed(manager: Any) -> Any:
@@ -61,34 +62,19 @@ def followed(manager: Any) -> Any:
 
     def create() -> Any:
         processor = make()
-        if not hasattr(processor.cache, "igc_packing"):
-            processor.cache.igc_packing = packing(processor)
+        # For the paged cache, which a pass is given: before its first layer, so that none is waited for.
+        processor.cache.igc_packing = functools.partial(Packed.of, weakref.ref(processor))
         return processor
 
     manager._create_batch_processor = create
     return manager
 
 
-def packing(processor: Any) -> Any:
-    """What finds the texts of a pass with the ids [1, T], for the paged cache, which the pass is given: before its
-    first layer, so that none is waited for."""
-    its = weakref.ref(processor)
-
-    def packed(input_ids: torch.Tensor) -> Packed:
-        requests, at = [], 0
-        for one in its().inputs_and_outputs.requests_in_batch:  # type: ignore[union-attr]
-            requests.append(Request(one.state, at, at + one.query_length))
-            at += one.query_length
-        return Packed(requests, input_ids[0].tolist())
-
-    return packed
-
-
 class Held(NamedTuple):
     """What a request carries."""
 
     reader: str  # identifies the adapter
-    text: Text  # its text
+    text: Text
     # the compressed tokens of the text, [n, d] each; together as many as it has tokens
     features: tuple[torch.Tensor, ...] = ()
 
@@ -121,7 +107,7 @@ class Request(NamedTuple):
 
     def held(self, reader: str, like: torch.Tensor) -> Held:
         """The text before its first token, for an adapter, with tokens that it has not seen; `like` [n, d]."""
-        held = getattr(self.state, _KEY, None)
+        held = getattr(self.state, "igc_text", None)
         if held is None or held.reader != reader or held.text.length > self.start:
             held = Held(reader, Text([]))
         unseen = self.start - held.text.length
@@ -137,17 +123,18 @@ class Packed(NamedTuple):
     requests: list[Request]
     ids: list[int]
 
+    @classmethod
+    def of(cls, processor: Callable[[], Any], input_ids: torch.Tensor) -> Packed:
+        """Those of a pass with the ids [1, T]; the processor is called because it is referred to weakly."""
+        requests, at = [], 0
+        for one in processor().inputs_and_outputs.requests_in_batch:
+            requests.append(Request(one.state, at, at + one.query_length))
+            at += one.query_length
+        return cls(requests, input_ids[0].tolist())
+
     def act(self, adapter: Adapter, features: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        """One pass of the adapter: `passes.act` for a row with several texts.
-
-        Args:
-            adapter: the active adapter.
-            features: [1, T, d], the compressed tokens of the pass.
-            h: [1, T, H], output of the decoder layer.
-
-        Returns:
-            [1, T, H], equal to h bit for bit where nothing is written.
-        """
+        """`passes.act` for a row with several texts: the output h [1, T, H] of the decoder layer with its updates, the
+        same bit for bit where nothing is written. `features` [1, T, d] are the compressed tokens of the pass."""
         known, features = Known(adapter), features[0]
         held = [one.held(adapter.key, features) for one in self.requests]
         texts, tokens = {}, {}
@@ -164,7 +151,7 @@ class Packed(NamedTuple):
         told, _ = known.told(texts, tokens, gather)
         written: list[tuple[int, int, int]] = []
         for index, one in enumerate(self.requests):
-            setattr(one.state, _KEY, held[index]._replace(text=texts[index]))
+            one.state.igc_text = held[index]._replace(text=texts[index])
             found = enumerate(told[index], one.begin)
             written += [(at, to.token, int(to.state)) for at, to in found if to is not None]
         if not written:
