@@ -52,9 +52,8 @@ _BETWEEN = re.compile(rf"\s*[{_CURRENCY}]?\s*")  # text between an anchor and it
 _FUSED = re.compile(r" ?[-\u2212]?")  # text between a mark and the end of its anchor's token, as in `=-`
 _PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(_CURRENCY))
 _LIMITS = Limits(operands=LONGEST_MARK)  # whatever an adapter can do
-# Reasons for which the rules leave an anchor to the network, and those among them that say nothing about the text.
+# Reasons for which the rules leave an anchor to the network.
 _NOT_READ = set(Reason) - {Reason.NONE, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED, Reason.TOO_LONG}
-_OF_NO_EXPRESSION = (Reason.NONE, Reason.NO_EXPRESSION)
 
 _Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
 _NONE: _Entry = (NO_ARITHMETIC, None, None, None)
@@ -117,8 +116,14 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
         solution, marks = _read_marks(annotated, config)
         if not solution:
             raise ValueError(f"{where}: `answer` is empty without its marks: got {annotated!r}. Leave the row out.")
+        wrong = [f"{where}: <<{mark.written}>>: {mark.fault}" for mark in marks if mark.fault is not None]
         report.rows_in += 1
-        if not _are_right(marks, report, where):
+        report.annotations += len(marks)
+        report.unreadable += sum(mark.stated is None for mark in marks)
+        report.wrong += len(wrong)
+        report.examples += wrong[: EXAMPLES - len(report.examples)]
+        if wrong:
+            report.beside_wrong += sum(mark.fault is None and mark.stated is not None for mark in marks)
             continue
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
         anchors = _anchors(tokenizer, config, prompt, completion, where)
@@ -165,8 +170,6 @@ def _text(row: Any, name: str, where: str) -> str:
 
 # ------------------------------------------------------------------------------------------ annotations
 class _Mark(NamedTuple):
-    """An annotation."""
-
     place: int  # its index in the solution without marks
     written: str  # its content, such as `48/2=24`
     stated: str | None = None  # its result without separators; None: it cannot be read
@@ -238,22 +241,8 @@ def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
     return distance == 0 or (places > 0 and 2 * distance * 10**places <= 1)
 
 
-def _are_right(marks: list[_Mark], report: Report, where: str) -> bool:
-    """Whether no annotation of a row is wrong. Counts the outcomes that do not depend on anchors."""
-    wrong = [f"{where}: <<{mark.written}>>: {mark.fault}" for mark in marks if mark.fault is not None]
-    unreadable = sum(mark.stated is None for mark in marks)
-    report.annotations += len(marks)
-    report.unreadable += unreadable
-    report.wrong += len(wrong)
-    report.beside_wrong += len(marks) - len(wrong) - unreadable if wrong else 0
-    report.examples += wrong[: EXAMPLES - len(report.examples)]
-    return not wrong
-
-
 # ------------------------------------------------------------------------------------------ anchors
 class _Anchor(NamedTuple):
-    """An anchor of a row."""
-
     start: int  # character at which its token begins, counted from the beginning of the solution
     end: int
     is_inline: bool  # found by a rule within texts
@@ -336,7 +325,7 @@ def _entry(mark: _Mark, anchor: _Anchor, config: IGCConfig, report: Report) -> _
     found = (_in_words if anchor.reason in _NOT_READ else _by_rule)(mark, anchor, config)
     if isinstance(found, str):
         # Two integers that are not found are the older, plainer reason.
-        is_read = anchor.reason in _OF_NO_EXPRESSION or mark.calculation is not None
+        is_read = anchor.reason in (Reason.NONE, Reason.NO_EXPRESSION) or mark.calculation is not None
         report.refused[found if is_read else f"not read: {anchor.reason.text}"] += 1
         return _NONE
     if found[2] in REFUSALS:
