@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
@@ -264,6 +265,7 @@ def read_row(row: Mapping[str, Any], where: str) -> ScoredRow:
     return found
 
 
+@torch.no_grad()
 def answer_losses(
     model: Any, tokenizer: Any, tried: Sequence[tuple[ScoredRow, str]], batch_size: int
 ) -> list[float | None]:
@@ -276,14 +278,21 @@ def answer_losses(
         (_context(tokenizer, row.context, note), tokenizer(row.answer, add_special_tokens=False)["input_ids"])
         for row, note in tried
     ]
-    longest = longest_text(model)
+    longest, padding = longest_text(model), padding_token(model, tokenizer)
     fit = [at for at, (before, answer) in enumerate(tokens) if len(before) + len(answer) <= longest]
-    losses: dict[int, float] = {}
-    for chosen in batches_of([[*before, *answer] for before, answer in (tokens[at] for at in fit)], batch_size):
-        batch = [fit[one] for one in chosen]
-        found = _batch_losses(model, padding_token(model, tokenizer), [tokens[at] for at in batch])
-        losses |= zip(batch, found, strict=True)
-    return [losses.get(at) for at in range(len(tokens))]
+    texts = [tokens[at][0] + tokens[at][1] for at in fit]
+    losses: list[float | None] = [None] * len(tokens)
+    for chosen in batches_of(texts, batch_size):
+        batch = [torch.tensor(texts[one], device=model.device) for one in chosen]
+        ids = pad_sequence(batch, batch_first=True, padding_value=padding)  # [B, T], padded on the right
+        mask = pad_sequence([torch.ones_like(text) for text in batch], batch_first=True)
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits  # [B, T, V]
+        for one, row, scores in zip(chosen, batch, logits, strict=True):
+            first = len(tokens[fit[one]][0])
+            # The scores at a position predict the next token. Losses in bfloat16 are too coarse to compare.
+            predicted = scores[first - 1 : len(row) - 1].float()  # [N, V]
+            losses[fit[one]] = torch.nn.functional.cross_entropy(predicted, row[first:]).item()
+    return losses
 
 
 def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> list[int]:
@@ -293,22 +302,6 @@ def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> 
     *before, last = context
     text = chat_text(tokenizer, [*before, last | {"content": note + last["content"]}], "Change the row.")
     return tokenizer(text, add_special_tokens=False)["input_ids"]  # the template adds them
-
-
-@torch.no_grad()
-def _batch_losses(model: Any, padding: int, tokens: Sequence[tuple[list[int], list[int]]]) -> list[float]:
-    """The mean loss of each answer, given the tokens before it."""
-    texts = [torch.tensor(before + answer, device=model.device) for before, answer in tokens]
-    ids = pad_sequence(texts, batch_first=True, padding_value=padding)  # [B, T], padded on the right
-    mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits  # [B, T, V]
-    losses = []
-    for scores, row, (before, answer) in zip(logits, ids, tokens, strict=True):
-        first, end = len(before), len(before) + len(answer)
-        # The scores at a position predict the next token. Losses in bfloat16 are too coarse to compare.
-        predicted = scores[first - 1 : end - 1].float()  # [N, V]
-        losses.append(torch.nn.functional.cross_entropy(predicted, row[first:end]).item())
-    return losses
 
 
 # ------------------------------------------------------------------------------------------ files
@@ -323,14 +316,10 @@ def write(annotated: Annotated, output: Path, facts: Mapping[str, Any]) -> None:
     Both are complete before either has its name, so that there are no rows without their report. Nothing is left of
     files that could not be written.
     """
-    report = json.dumps({**facts, **annotated.report.as_dict()}, indent=2)
-    paths = [report_path(output), output]
-    parts = [path.with_name(f"{path.name}.part") for path in paths]
-    try:
-        write_rows(parts[1], annotated.rows)
-        parts[0].write_text(report + "\n", encoding="utf-8")
-        for part, path in zip(parts, paths, strict=True):
-            part.replace(path)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=output.parent) as folder:
+        report, rows = Path(folder, report_path(output).name), Path(folder, output.name)
+        write_rows(rows, annotated.rows)
+        report.write_text(json.dumps({**facts, **annotated.report.as_dict()}, indent=2) + "\n", encoding="utf-8")
+        for file in (report, rows):
+            file.replace(output.parent / file.name)
