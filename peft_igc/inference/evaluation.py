@@ -26,17 +26,7 @@ from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.records import StepRecord
-from .decoding import (
-    Prompt,
-    batches_of,
-    end_tokens,
-    eval_mode,
-    greedy,
-    left_padded,
-    longest_text,
-    padding_token,
-    prompt_tokens,
-)
+from .decoding import Prompt, batches_of, eval_mode, greedy, left_padded, longest_text, prompt_tokens
 from .records import Answer, TextRecord
 from .tracing import igc_trace
 
@@ -256,11 +246,12 @@ def answer_tokens(
     config = active_config(model)
     if config is not None:
         check_tokenizer(config.token_table, tokenizer)
-    ends, settings = end_tokens(model, tokenizer), greedy(model, tokenizer, max_new_tokens, with_steps=True)
+    settings = greedy(model, tokenizer, max_new_tokens, with_steps=True)
+    ends = settings.eos_token_id or []
     answers: dict[int, Answer] = {}
     with eval_mode(model):
         for chosen in batches_of(tokens, batch_size, progress):
-            batch = left_padded([tokens[index] for index in chosen], padding_token(model, tokenizer), model.device)
+            batch = left_padded([tokens[index] for index in chosen], settings.pad_token_id, model.device)
             with igc_trace(model, tokenizer, base=base) if record else nullcontext() as recording:
                 output = model.generate(**batch, generation_config=settings)
             steps = getattr(output, "igc_steps", None) or [()] * len(chosen)
@@ -280,20 +271,15 @@ def _answer(
     The first one that it may spell is the last one of the `prompt`, which has this many columns; a result of an
     earlier turn is in the text, but not in the answer.
     """
-
-    def spelled(step: StepRecord) -> bool:
-        """Whether the text has the result of a step as a number of its own."""
-        number = rf"(?<![\w.]){re.escape(str(step.result))}(?!\w|[.,]\d)"
-        return step.result is not None and re.search(number, text.replace(",", "")) is not None
-
-    told = [step.written for step in steps]
     first = max((at for at, step in enumerate(steps) if step.position < prompt), default=0)
-    steps = steps if record is None else record.steps
-    if cut or None in told:  # the last token of a cut answer is not known to them, and nothing in the hidden interface
-        told = [written or spelled(step) for step, written in zip(steps, told, strict=False)]
-    told = [written and at >= first for at, written in enumerate(told)]
-    steps = tuple(dataclasses.replace(step, written=one) for step, one in zip(steps, told, strict=False))
-    return Answer(text, cut, steps, record and dataclasses.replace(record, steps=steps), active)
+    # The last token of a cut answer is not known to them, and nothing in the hidden interface.
+    is_searched = cut or any(step.written is None for step in steps)
+    made = []
+    for at, (step, told) in enumerate(zip(steps if record is None else record.steps, steps, strict=False)):
+        number = rf"(?<![\w.]){re.escape(str(step.result))}(?!\w|[.,]\d)"
+        is_found = is_searched and step.result is not None and re.search(number, text.replace(",", "")) is not None
+        made.append(dataclasses.replace(step, written=at >= first and (told.written or is_found)))
+    return Answer(text, cut, tuple(made), record and dataclasses.replace(record, steps=tuple(made)), active)
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:
