@@ -31,7 +31,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.vocabulary import PADDING
 from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
-from ..tuner.hooks.wrapper import active_config, active_layer, wrapped_model
+from ..tuner.hooks.wrapper import active_config, wrapped_model
 from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
 from ..tuner.steps import Generated, Step, Writing
 from .pages import trace_page, write
@@ -76,18 +76,12 @@ class _Batch:
 
 
 class Recording:
-    """What `igc_trace` has recorded.
+    """What `igc_trace`, whose arguments it has, has recorded.
 
-    Args:
-        model: the causal LM that is watched, with or without PEFT around it.
-        tokenizer: its tokenizer.
-        on_step: called with each step at once.
-
-    Attributes:
-        texts: all texts, in the order in which they were begun; empty before the end of the block.
+    `texts` are all texts, in the order in which they were begun; empty before the end of the block.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, on_step: Callable[[StepRecord], object] | None = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any, on_step: Callable[[StepRecord], object] | None) -> None:
         self.texts: list[TextRecord] = []
         self._model, self._on_step = model, on_step
         self._causal_lm: Any = wrapped_model(model)
@@ -138,17 +132,16 @@ class Recording:
             self._batches.append(self._open[key])
         return self._open[key]
 
-    def _add_steps(self, batch: _Batch, event: Step, call: Call) -> None:
-        assert event.ids is not None
-        layer, name = active_layer(self._model)
+    def _add_steps(self, batch: _Batch, event: Any, call: Call) -> None:
         anchored = (event.anchors >= 0).nonzero().tolist()
         if not anchored:
             return
-        batch.add_ids(event.ids, int(event.first))
+        batch.add_ids(event.ids, event.first)
         if call.generation is None and call.cache is None and call.input_ids is not None:
             batch.add_ids(text_ids(call, call.input_ids[..., None], 0), 0)
+        config: Any = active_config(self._model)
         for row, index in anchored:
-            step = _detailed(layer.igc_config[name], Place(event, row, index), self._spell)
+            step = _detailed(config, Place(event, row, index), self._spell)
             batch.steps[row, step.position] = step
             if self._on_step is not None:
                 self._on_step(step)
@@ -186,27 +179,23 @@ class Recording:
         One forward pass per text, over prompt and answer, without anchors: there the output is bit for bit that of
         the base (with its other adapters, such as LoRA), and no switch is touched that another thread may depend on.
         """
-        self.texts = [self._with_base(text) for text in self.texts]
-
-    def _with_base(self, text: TextRecord) -> TextRecord:
-        """A text with the most probable token, and its probability, in place of each of its generated ones."""
         model = self._causal_lm
-        ids, new = [token.id for token in text.tokens], len(text.generated)
-        if None in ids or not 0 < new < len(ids):
-            return text
-        tokens = torch.tensor([ids[:-1]], device=model.device)  # the last one predicts nothing that is needed
-        arguments: dict[str, Any] = {"use_cache": False, "attention_mask": torch.ones_like(tokens)}
-        arguments["igc_anchors"] = torch.full_like(tokens[:, :1], -1)
-        if "logits_to_keep" in inspect.signature(model.forward).parameters:
-            arguments["logits_to_keep"] = new
-        with torch.no_grad():
-            output = model(tokens, **arguments)
-        chances, best = output.logits[0, -new:].float().softmax(-1).max(-1)
-        made = [
-            dataclasses.replace(token, base=self._spell([other]), base_probability=chance)
-            for token, other, chance in zip(text.generated, best.tolist(), chances.tolist(), strict=True)
-        ]
-        return dataclasses.replace(text, tokens=(*text.tokens[:-new], *made))
+        for index, text in enumerate(self.texts):
+            ids, new = [token.id for token in text.tokens], len(text.generated)
+            if None in ids or not 0 < new < len(ids):
+                continue
+            tokens = torch.tensor([ids[:-1]], device=model.device)  # the last one predicts nothing that is needed
+            arguments: dict[str, Any] = {"use_cache": False, "attention_mask": torch.ones_like(tokens)}
+            if "logits_to_keep" in inspect.signature(model.forward).parameters:
+                arguments["logits_to_keep"] = new
+            with torch.no_grad():
+                output = model(tokens, igc_anchors=torch.full_like(tokens[:, :1], -1), **arguments)
+            chances, best = output.logits[0, -new:].float().softmax(-1).max(-1)
+            made = [
+                dataclasses.replace(token, base=self._spell([other]), base_probability=chance)
+                for token, other, chance in zip(text.generated, best.tolist(), chances.tolist(), strict=True)
+            ]
+            self.texts[index] = dataclasses.replace(text, tokens=(*text.tokens[:-new], *made))
 
 
 @contextmanager
@@ -216,8 +205,7 @@ def igc_trace(
     """Records what the calculator reads and writes while the block runs `generate` or forward passes.
 
     Args:
-        model: a causal LM with an active IGC adapter.
-        tokenizer: its tokenizer.
+        model, tokenizer: a causal LM with an active IGC adapter, and its tokenizer.
         base: at the end also ask what the model would have said without the calculator (`Recording.add_base`).
         on_step: called with each `StepRecord` at once, within the forward pass.
 
@@ -259,11 +247,10 @@ def _unpadded(event: Generated) -> torch.Tensor:
 # ------------------------------------------------------------------------------------------ what a step has read
 def _detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
     """The record of a step with the fields of a trace, its position counted as in the event."""
-    event, decision = place.event, place.decision
-    assert event.ids is not None
-    assert event.reading is not None  # observers see all readings
+    event: Any = place.event  # observers see all readings
+    decision = place.decision
     ids = event.ids[place.row].tolist()  # [n]
-    first, position = int(event.first), int(place.of(event.anchors))
+    last = int(place.of(event.anchors)) - event.first
     choice = Choice(*(place.of(x).cpu() for x in event.reading.choose()))
     asked = place.of(event.reading.operator).float().softmax(-1).cpu()  # [K + 1], the last class is "none"
     by_rule = decision.said if decision is not None and decision.said.ruled else None
@@ -272,13 +259,13 @@ def _detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
     second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
     symbols = [*config.operations, NO_ARITHMETIC]
     at = _places(place, operator)
+    reductions = () if by_rule is None else by_rule.found.reductions  # such as `4 * 5 = 20`
 
     def text(span: Span) -> str:
         return spell([token for token in ids[span[0] : span[1] + 1] if token >= 0])
 
-    last = position - first
-    return dataclasses.replace(
-        record_of(config, position, Result(*(place.of(x).cpu() for x in event.result)), place),
+    found = dataclasses.replace(
+        record_of(config, last, Result(*(place.of(x).cpu() for x in event.result)), place),
         row=place.row,
         anchor=text((last, last)),
         before=text((max(last - _SHOWN + 1, 0), last)),
@@ -287,16 +274,13 @@ def _detailed(config: IGCConfig, place: Place, spell: Spell) -> StepRecord:
         operator_probability=float(1 - asked[-1]) if by_rule else float(choice.operator_chance),
         operator_runner_up=None if by_rule else symbols[second],
         operator_runner_up_probability=None if by_rule else float(asked[second]),
-        expression_span=None if by_rule is None else (first + by_rule.tokens[0], first + by_rule.tokens[1]),
-        # such as `4 * 5 = 20`
-        reductions=tuple(
-            f"{one} = refused" if one.result is None else str(one)
-            for one in (() if by_rule is None else by_rule.found.reductions)
-        ),
+        expression_span=None if by_rule is None else by_rule.tokens,
+        reductions=tuple(f"{one} = refused" if one.result is None else str(one) for one in reductions),
         spans=_spans(config, place, by_rule, () if operator == len(config.operations) else at),
         culprit=None if culprit is None else text(culprit) or None,
-        culprit_position=None if culprit is None else first + culprit[0],
+        culprit_position=None if culprit is None else culprit[0],
     )
+    return found.moved(lambda at: at + event.first)
 
 
 def _places(place: Place, operator: int) -> list[int]:
@@ -310,7 +294,7 @@ def _places(place: Place, operator: int) -> list[int]:
 
 
 def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[int]) -> tuple[Span, ...]:
-    """First and last position of the numbers that a step read: those of the expression, or those pointed at."""
+    """First and last index of the numbers that a step read: those of the expression, or those pointed at."""
     event, table = place.event, config.token_table
     if table is None or event.ids is None or not isinstance(event.reading, Pointing):
         return ()
@@ -320,8 +304,7 @@ def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[i
     else:
         begins, positions = {run.first: run for run in runs}, place.of(event.reading.positions).tolist()
         chosen = [begins[positions[one]] for one in at if positions[one] in begins]
-    first = int(event.first)
-    return tuple((first + run.first, first + run.last) for run in chosen)
+    return tuple((run.first, run.last) for run in chosen)
 
 
 def _operands(place: Place, choice: Choice, operator: int, at: Sequence[int]) -> tuple[NumberRecord, ...]:
