@@ -31,7 +31,7 @@ from ..text.values import Limits, Reason
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .evaluation import answer_items, generate_answers, is_right
-from .pages import audit_page
+from .pages import elements
 from .records import Answer
 
 
@@ -40,12 +40,9 @@ LEAST_OPEN = 0.5  # a gate below this is closed
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
 _AFTER_READING |= {"other_operation", "difference_below_zero"}
 _OF_TEXT = {reason.name.lower() for reason in Reason} - _AFTER_READING
-_OF_FEW_DETAILS = ("refused", "unsure", "status")  # causes whose details are counted
-
-
-_FILE = Path(__file__).parents[1] / "assets" / "audit" / "causes.toml"
+_ASSETS = Path(__file__).parents[1] / "assets"
 # The causes of wrong answers: what happened (`title`), what a user can do (`advice`), what is responsible (`part`).
-CAUSES: dict[str, dict[str, str]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+CAUSES: dict[str, dict[str, str]] = tomllib.loads((_ASSETS / "audit" / "causes.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ class Audit:
         for name, count in self.report["causes"].items():
             details = [(f"{n:,}", detail) for detail, n in self.report["details"].get(name, {}).items()]
             causes.append((CAUSES[name], count, details, self.of_cause(name)[:examples]))
-        return audit_page(title, lead, causes, self.report)
+        return str(elements().audit(title, lead, causes, self.report))
 
 
 def audit(
@@ -155,7 +152,7 @@ def audit(
     causes = Counter(finding.cause for finding in findings)
     details = {
         name: dict(Counter(one.detail for one in findings if one.cause == name).most_common())
-        for name in _OF_FEW_DETAILS
+        for name in ("refused", "unsure", "status")  # which have few
         if causes[name]
     }
     del report["mistakes"]  # the findings are these, and all of them

@@ -10,7 +10,7 @@ Every token, and every mark on one, is written once, so the page grows with the 
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,11 @@ def write(page: str, path: str | Path) -> None:
 def trace_page(texts: Sequence[TextRecord], title: str = "Trace") -> str:
     """The page of a trace."""
     script = Markup((ASSETS / "script.js").read_text(encoding="utf-8"))
-    return str(_template().trace(title, script, texts))
+    return str(elements().trace(title, script, texts))
 
 
-def audit_page(title: str, lead: str, causes: Sequence[Any], report: Mapping[str, Any]) -> str:
-    """The page of an audit.
-
-    `causes` has for each its entry in `CAUSES`, the number of its findings, counted details, and the findings to show.
-    """
-    return str(_template().audit(title, lead, causes, report))
-
-
-def _template() -> Any:
+def elements() -> Any:
+    """The macros of `pages.html`."""
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
         autoescape=True,
@@ -60,8 +53,7 @@ def _template() -> Any:
         own = f"style-src {_hash(style)}; script-src {scripts}"
         return Markup(f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'")
 
-    environment.globals |= {"style": style, "policy": policy, "kind_of": _kind, "details_of": _details}
-    environment.globals["tokens_of"] = _tokens
+    environment.globals.update(style=style, policy=policy, kind_of=_kind, details_of=_details, tokens_of=_tokens)
     return environment.get_template("pages.html").module
 
 
