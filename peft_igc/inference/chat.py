@@ -31,10 +31,7 @@ PAGE = "trace.html"  # where `/trace` writes without a name
 
 
 class Chat:
-    """A conversation with a causal LM that has an active IGC adapter and PEFT around it; answers are written to `out`.
-
-    The tokenizer needs a chat template.
-    """
+    """A conversation with a causal LM that has an active IGC adapter and PEFT around it; answers go to `out`."""
 
     def __init__(self, model: Any, tokenizer: Any, out: TextIO, *, max_new_tokens: int = 256) -> None:
         self._model, self._tokenizer, self._out = model, tokenizer, out
@@ -48,20 +45,16 @@ class Chat:
         Raises:
             ValueError: as `igc_trace`, or if the tokenizer has no chat template.
         """
-        for line in lines:
-            text = line.strip()
-            if not text:
-                continue
-            if not text.startswith("/"):
-                self._answer(text)
-                continue
+        for text in filter(None, map(str.strip, lines)):
             command, _, argument = text.partition(" ")
             if command == "/quit":
                 return
-            self._obey(command, argument.strip())
+            if text.startswith("/"):
+                self._obey(command, argument.strip())
+            else:
+                self._answer(text)
 
     def _obey(self, command: str, argument: str) -> None:
-        """Runs one of `COMMANDS`."""
         if command == "/new":
             self._messages, self._last = [], None
             self._say("A new conversation.")

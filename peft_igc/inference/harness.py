@@ -16,6 +16,7 @@ Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
 """
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,8 @@ _FILL = 0  # the token with which the harness fills short rows, on the right and
 
 
 def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
-    """A text without the fill tokens at its end, by which a row of a batch is found again."""
-    length = len(tokens)
-    while length and tokens[length - 1] == _FILL:
-        length -= 1
-    return tuple(tokens[:length])
+    """A text, backwards and without the fill tokens at its end, by which a row of a batch is found again."""
+    return tuple(dropwhile(lambda token: token == _FILL, reversed(tokens)))
 
 
 def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], Ends]]:

@@ -218,9 +218,7 @@ def read_config(folder: Path) -> PeftConfig:
         text = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
         text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."
         raise ValueError(f"`{path}` cannot be read: {text.rstrip('.')}. Copy the folder again.") from error
-    if isinstance(config, IGCConfig):
-        config = IGCConfig.from_pretrained(str(folder))
-    return config
+    return IGCConfig.from_pretrained(str(folder)) if isinstance(config, IGCConfig) else config
 
 
 def _check_method(folder: Path, config: PeftConfig) -> None:
