@@ -113,8 +113,7 @@ class Known:
     ) -> tuple[dict[int, list[Continuation | None]], list[tuple[Asked, Decision]]]:
         """Adds the `tokens` of a pass to the `texts` of its requests.
 
-        Returns:
-            What continues a result after each token, or nothing; and the steps that were decided, those `again` too.
+        Returns what continues a result after each token, or nothing; and the steps that were decided, `again` too.
         """
         asked, told = [*again], {}
         for one, ids in tokens.items():

@@ -33,15 +33,7 @@ Rows = tuple[int, int, int]
 
 
 class Calculator:
-    """An adapter in an engine.
-
-    Args:
-        adapter: an `Adapter`.
-        records: the layer with the records.
-        name: its name.
-        model: the causal LM.
-        vllm_config: of the engine.
-    """
+    """An `Adapter` in an engine that runs a causal LM; `name` is that of the layer with the records."""
 
     def __init__(self, adapter: Any, records: RecordLayer, name: str, model: Any, vllm_config: Any) -> None:
         self.reader, self.writer, self.layer = adapter.reader, adapter.writer, adapter.config.layer
@@ -99,9 +91,7 @@ class Calculator:
     def act(self, hidden: Tensor, residual: Tensor | None) -> None:
         """Stores the compressed tokens, decides the steps of the pass, and adds the update to `hidden` in place.
 
-        Args:
-            hidden: [N, H], padding included.
-            residual: [N, H]; the output of the layer is the sum of both. None counts as 0.
+        The output of the layer is `hidden` + `residual`, [N, H] with padding; None counts as 0.
         """
         begun = time.perf_counter()
         if self._is_deferred:

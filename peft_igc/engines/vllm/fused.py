@@ -32,13 +32,7 @@ class Compression:
 
 
 class Update:
-    """Eq. 11 to 14 of a writer, for results that are written with some tokens.
-
-    Args:
-        writer: the mapping.
-        tokens: n ids.
-        embedded: [n, E], their embeddings.
-    """
+    """Eq. 11 to 14 of a writer, for results that are written with n tokens, whose embeddings [n, E] are given."""
 
     def __init__(self, writer: TokenOutputMapping, tokens: Sequence[int], embedded: torch.Tensor) -> None:
         size, gate, up, down = len(writer.norm.weight), writer.gate_up, writer.write_up, writer.write_down

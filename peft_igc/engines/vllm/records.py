@@ -92,9 +92,6 @@ class RecordLayer(AttentionLayerBase):
     Args:
         dim: d, 0 where the network never reads.
         dtype: of the features, two bytes each.
-
-    Attributes:
-        calculator: what writes and reads them; the operators look for it here.
     """
 
     impl: Any = None
@@ -103,7 +100,7 @@ class RecordLayer(AttentionLayerBase):
         self.dim, self.dtype = dim, dtype
         self.size = -(-(WORDS + 2 * dim) // ALIGNED) * ALIGNED  # bytes of a record
         self.kv_cache = torch.empty(0)
-        self.calculator: Any = None
+        self.calculator: Any = None  # what writes and reads the records; the operators look for it here
         # Other engines write records too, which a connector may bring here.
         self._next = self._until = random.SystemRandom().getrandbits(30) << 32
         self._numbers = self._rows = self._behind = torch.empty(0)
