@@ -1,7 +1,6 @@
 """The calculator inside engines that serve models, which keep no texts of their own for it.
 
 * `texts`: what an adapter knows of a text, on the host: anchors, contexts, decisions, how far a result is written.
-* `lora`: a LoRA that was trained with the calculator, added to weights while they are read.
 * `continuous_batching`: transformers' continuous batching.
 * `vllm`: the plugin of vLLM.
 

@@ -30,10 +30,8 @@ Gather = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Kept:
-    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d].
-
-    They are gathered when they are read, which is seldom. Requests and first positions of the contexts are [n] int64.
-    """
+    """The compressed tokens of the contexts of steps, indexed like a tensor [n, places, d], and gathered when they are
+    read, which is seldom. Requests and first positions of the contexts are [n] int64."""
 
     def __init__(self, gather: Gather, requests: torch.Tensor, firsts: torch.Tensor) -> None:
         self.device, self._gather, self._requests, self._firsts = requests.device, gather, requests, firsts

@@ -5,7 +5,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import tiny_model
 
-from peft_igc.engines.lora import added, updates_of
+from peft_igc.engines.vllm.adapter import added, updates_of
 
 
 def saved(tmp_path, arch="llama", **fields):

@@ -1,7 +1,7 @@
 """The plugin of vLLM: `vllm serve MODEL --additional-config '{"igc": {"adapter": DIR_OR_HUB_ID}}'`.
 
 * `attach`: adds the calculator to a model that vLLM has made; `required`: refuses to run without one.
-* `checks`: refuses what it cannot serve, before weights are loaded; `adapter`: loads what is served.
+* `checks`: refuses what it cannot serve, before weights are loaded; `adapter`: loads what is served, LoRAs too.
 * `ops`: the custom operator inside of the model.
 * `calculator`: one forward pass; `fused`: its two learned maps; `records`: what is kept of each token, in its cache.
 * `client`: what a client sees: `/igc/steps` and `/igc/metrics`.

@@ -1,22 +1,32 @@
-"""Loads the adapter that an engine serves.
+"""Loads the adapter that an engine serves, and the LoRA that was trained with it.
 
-In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as PEFT loads them. Whether it suits the
-engine is in `checks`. Try it: `pytest tests/engines/test_checks.py`, `make test-vllm`
+In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as PEFT loads them; whether it suits the
+engine is in `checks`. And the weights of the base, by their names in its checkpoint, with the updates of a LoRA, added
+while an engine reads them: so every request has it, as in training. An engine's own LoRAs are chosen per request.
+Try it: `pytest tests/engines/test_checks.py tests/engines/test_lora.py`, `make test-vllm`
 """
 
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 from huggingface_hub import snapshot_download
+from peft import LoraConfig, PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
+from peft.utils.other import get_pattern_key
 from safetensors.torch import load_file
 
 from ...inference.loading import find_adapter, is_hub_id, read_config
 from ...tuner.adapter import Adapter, make_mappings
 from ...tuner.base_model import TINY
 from ...tuner.config import IGCConfig
-from ...tuner.saving.adapter_files import FILE_KEY
+from ...tuner.saving.adapter_files import FILE_KEY, Weights, bare_key
+
+
+_LORA = re.compile(r"(.+)\.lora_([AB])\.weight")
+_CURE = "Merge it into the base (`merge_and_unload`, `save_pretrained`) and serve that base."
 
 
 def load_config(source: str) -> IGCConfig:
@@ -50,7 +60,7 @@ def load(config: IGCConfig, hidden_size: int) -> Adapter:
         ValueError: if its weights are for another base.
     """
     folder = Path(str(config.loaded_from))
-    weights: dict[str, dict[str, torch.Tensor]] = {}
+    weights: dict[str, Weights] = {}
     for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
         match = FILE_KEY.search(key)
         if match is not None:
@@ -66,3 +76,54 @@ def load(config: IGCConfig, hidden_size: int) -> Adapter:
         mapping.load_state_dict(weights[name])
         mapping.requires_grad_(False).eval()
     return Adapter("default", str(folder), config, *mappings, None)
+
+
+# ------------------------------------------------------------------------------------------ a LoRA
+def updates_of(folders: Iterable[Path]) -> Weights:
+    """What the LoRAs in some folders add to the weights of the base, by the weights' names.
+
+    Raises:
+        ValueError: for an adapter of another method, or a LoRA that is more than two matrices per weight.
+    """
+    found: Weights = {}
+    for folder in folders:
+        config = PeftConfig.from_pretrained(str(folder))
+        if not isinstance(config, LoraConfig) or config.use_dora or config.bias != "none" or config.fan_in_fan_out:
+            raise ValueError(f"The adapter in `{folder}`, trained with the calculator, is no plain LoRA. {_CURE}")
+        factors: dict[str, Weights] = {}
+        for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
+            match = _LORA.fullmatch(bare_key(key))
+            if match is None:
+                raise ValueError(f"The LoRA in `{folder}` has the weight `{bare_key(key)}`, no factor. {_CURE}")
+            factors.setdefault(f"{match[1]}.weight", {})[match[2]] = value.float()
+        for name, pair in factors.items():
+            module, rank, patterns = name.removesuffix(".weight"), len(pair["A"]), config.alpha_pattern or {}
+            alpha = patterns.get(get_pattern_key([*patterns], module), config.lora_alpha)
+            update = pair["B"] @ pair["A"] * (alpha / (rank**0.5 if config.use_rslora else rank))
+            found[name] = found[name] + update if name in found else update
+    return found
+
+
+def added(updates: Weights, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights, with the updates.
+
+    Raises:
+        ValueError: if a weight is quantized or of another shape, or one with an update is missing.
+    """
+    missing = set(updates)
+    for name, weight in weights:
+        update = updates.get(name)
+        if update is not None:
+            if not weight.is_floating_point() or weight.shape != update.shape:
+                raise ValueError(
+                    f"The calculator's LoRA cannot be added to the weight `{name}` of {weight.dtype} and shape "
+                    f"{tuple(weight.shape)}. {_CURE}"
+                )
+            missing.discard(name)
+            weight = (weight.float() + update.to(weight.device)).to(weight.dtype)
+        yield name, weight
+    if missing:
+        raise ValueError(
+            f"The calculator's LoRA changes `{min(missing)}`, which the base does not have. Serve the base that both "
+            "were trained on."
+        )

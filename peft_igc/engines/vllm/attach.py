@@ -20,9 +20,8 @@ from vllm.v1.worker.worker_base import WorkerBase
 
 from ...tuner.adapter import Adapter
 from ...tuner.saving.companions import companions_in
-from ..lora import added, updates_of
 from . import ops
-from .adapter import load, load_config
+from .adapter import added, load, load_config, updates_of
 from .calculator import Calculator
 from .checks import Setting, cannot_attach, check_adapter, check_engine, check_tokenizer
 from .records import NAME, RecordLayer, join_full_attention
