@@ -6,8 +6,6 @@ per anchor of the whole row, in the trainer's order. With a symbol table in the 
 becomes an expression where the rules read the same value from the text. A row with a wrong annotation is left out,
 because the calculator would be trained to reproduce the error. A right calculation that the calculator cannot do is
 labelled `"none"`.
-
-Shapes: T positions (tokens of a row), A anchors per row.
 """
 
 from __future__ import annotations
@@ -194,15 +192,13 @@ def _read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[_Mark]]:
     marks, place = [], -lead
     for text, written in zip(parts[::2], parts[1::2], strict=False):
         place += len(text)
-        at = max(place, 0)
-        mark = _read_mark(at, written, solution[at:], config)
-        marks.append(mark._replace(is_part=_LONGER.search(solution, max(at - LONGEST_MARK, 0), at) is not None))
+        marks.append(_read_mark(max(place, 0), written, solution, config))
     # A mark that is not closed on its line stays in the text, because its end is not known.
     return solution, marks + [_Mark(found.start(), "") for found in re.finditer("<<", solution)]
 
 
-def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark:
-    """Parses and checks an annotation; `after` is the text that follows it."""
+def _read_mark(place: int, written: str, solution: str, config: IGCConfig) -> _Mark:
+    """Parses and checks an annotation at a place in the solution."""
     expression, _, right_side = written.translate(_PLAIN).partition("=")
     match = _STATED.fullmatch(right_side)
     if match is None or len(written) > LONGEST_MARK:
@@ -212,7 +208,7 @@ def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark
     calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
     limits = replace(_LIMITS, rounding=Limits.of(config).rounding)
     rounded = calculation and label(calculation[0], calculation[1:], limits)
-    follows = _RESULT.match(after)
+    follows = _RESULT.match(solution, place)
     result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
     fault = None
     try:
@@ -225,8 +221,9 @@ def _read_mark(place: int, written: str, after: str, config: IGCConfig) -> _Mark
         if not _agrees(value, stated, bool(match[2])) and rounded != stated:
             fault = f"it gives {value if value.denominator == 1 else float(value)}"
         elif result is None or Fraction(result) != Fraction(stated):
-            fault = f"the text continues with {after[:20]!r}"
-    return _Mark(place, written, stated, calculation, fault, expression=expression.strip())
+            fault = f"the text continues with {solution[place : place + 20]!r}"
+    is_part = _LONGER.search(solution, max(place - LONGEST_MARK, 0), place) is not None
+    return _Mark(place, written, stated, calculation, fault, is_part, expression.strip())
 
 
 def _plain(number: str) -> str:
