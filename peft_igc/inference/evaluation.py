@@ -60,8 +60,7 @@ def generate_answers(
             fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
         TypeError: if `prompts` is a single string, or one of them is no prompt.
     """
-    tokens = _checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
-    found = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
+    found = _checked_answers(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress=progress)
     return found if return_steps else [answer.text for answer in found]
 
 
@@ -82,8 +81,7 @@ def trace(
     Raises:
         ValueError: if no IGC adapter is active, and as in `generate_answers`.
     """
-    tokens = _checked_tokens(model, tokenizer, [prompt], 1, max_new_tokens, raw)
-    (answer,) = answer_tokens(model, tokenizer, tokens, 1, max_new_tokens, record=True, base=base)
+    (answer,) = _checked_answers(model, tokenizer, [prompt], 1, max_new_tokens, raw, record=True, base=base)
     return answer
 
 
@@ -158,9 +156,8 @@ def answer_items(
                     f"Item {index}: `{name}` must be a string, got {item.get(name)!r}. Write it as a string, or leave "
                     "the item out."
                 )
-    tokens = _checked_tokens(model, tokenizer, [item["prompt"] for item in items], **decoding)
-    sizes = decoding["batch_size"], decoding["max_new_tokens"]
-    answers = answer_tokens(model, tokenizer, tokens, *sizes, progress, record=record)
+    prompts = [item["prompt"] for item in items]
+    answers = _checked_answers(model, tokenizer, prompts, **decoding, progress=progress, record=record)
     without_anchor = None if active_config(model) is None else sum(not answer.steps for answer in answers)
     facts = {"without_anchor": without_anchor, "settings": dict(decoding), "versions": versions()}
     return answers, count_answers(items, answers) | facts
@@ -205,10 +202,10 @@ def versions() -> dict[str, str]:
     return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
 
 
-def _checked_tokens(
-    model: Any, tokenizer: Any, prompts: Sequence[Prompt], batch_size: int, max_new_tokens: int, raw: bool
-) -> list[list[int]]:
-    """Token ids of each prompt; arguments and errors as in `generate_answers`."""
+def _checked_answers(
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], batch_size: int, max_new_tokens: int, raw: bool, **more: Any
+) -> list[Answer]:
+    """`answer_tokens` of prompts, with `more` of its options; arguments and errors as in `generate_answers`."""
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
@@ -222,7 +219,7 @@ def _checked_tokens(
                 f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
                 f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
             )
-    return tokens
+    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, **more)
 
 
 def answer_tokens(
