@@ -15,7 +15,7 @@ import torch
 from transformers import TextStreamer
 
 from ..tuner.records import StepRecord
-from .decoding import chat_text, eval_mode, greedy, left_padded, longest_text
+from .decoding import eval_mode, greedy, left_padded, longest_text, prompt_tokens
 from .records import NOWHERE, harmless
 from .tracing import Recording, igc_trace
 
@@ -97,8 +97,7 @@ class Chat:
 
     def _generate(self, messages: list[dict[str, str]], steps: list[StepRecord] | None) -> str | None:
         """Streams the answer to a conversation, with notes of `steps`; None if there is no room for one."""
-        text = chat_text(self._tokenizer, messages)
-        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        (ids,) = prompt_tokens(self._tokenizer, [messages], raw=False)
         limit = longest_text(self._model)
         room = min(self._max_new_tokens, limit - len(ids))
         if room < 1:
