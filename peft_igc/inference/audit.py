@@ -141,7 +141,7 @@ def audit(
         ValueError: if no IGC adapter is active, and as in `evaluate`.
     """
     decoding: dict[str, Any] = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
-    answers, report = answer_items(model, tokenizer, items, decoding, progress, record=True)
+    answers, report = answer_items(model, tokenizer, items, decoding, progress=progress, record=True)
     wrong = [i for i, answer in enumerate(answers) if not is_right(answer, items[i])]
     doubtful = [i for i in wrong if _plain(items[i]["target"]) in [step.result for step in answers[i].steps]]
     with open_gates(model):

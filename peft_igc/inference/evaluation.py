@@ -121,7 +121,7 @@ def evaluate(
     """
     start = time.perf_counter()
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
-    answers, report = answer_items(model, tokenizer, items, decoding, progress)
+    answers, report = answer_items(model, tokenizer, items, decoding, progress=progress)
     if predictions is not None:
         with Path(predictions).open("w", encoding="utf-8") as file:
             for item, answer in zip(items, answers, strict=True):
@@ -132,20 +132,14 @@ def evaluate(
 
 
 def answer_items(
-    model: Any,
-    tokenizer: Any,
-    items: Sequence[Mapping[str, Any]],
-    decoding: Mapping[str, Any],
-    progress: bool = False,
-    *,
-    record: bool = False,
+    model: Any, tokenizer: Any, items: Sequence[Mapping[str, Any]], decoding: Mapping[str, Any], **more: Any
 ) -> tuple[list[Answer], dict[str, Any]]:
     """The answers to items, and the report of `evaluate` on them but for `seconds`.
 
     Args:
-        model, tokenizer, items, progress: as in `evaluate`.
+        model, tokenizer, items: as in `evaluate`.
         decoding: `batch_size`, `max_new_tokens` and `raw`, as in `evaluate`.
-        record: whether the answers have their `record`, which needs an active adapter.
+        more: `progress` and `record`, as in `answer_tokens`.
     """
     if not items:
         raise ValueError("There are no items to evaluate. Check the data file or the generator of the items.")
@@ -157,7 +151,7 @@ def answer_items(
                     "the item out."
                 )
     prompts = [item["prompt"] for item in items]
-    answers = _checked_answers(model, tokenizer, prompts, **decoding, progress=progress, record=record)
+    answers = _checked_answers(model, tokenizer, prompts, **decoding, **more)
     without_anchor = None if active_config(model) is None else sum(not answer.steps for answer in answers)
     facts = {"without_anchor": without_anchor, "settings": dict(decoding), "versions": versions()}
     return answers, count_answers(items, answers) | facts
@@ -235,7 +229,7 @@ def answer_tokens(
 ) -> list[Answer]:
     """Greedy answers to prompts as token ids, which must fit the model.
 
-    The arguments are those of `generate_answers`, `answer_items` and `trace`.
+    With `record` they have their record; the other arguments are those of `generate_answers` and `trace`.
 
     Raises:
         ValueError: if the adapter was made for another tokenizer; with `record`, if no adapter is active.
