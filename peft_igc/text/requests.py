@@ -26,6 +26,7 @@ from .values import Item, Limits, Reason, Reduction, Refusal, Refused, Span, Val
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
+_STATES = frozenset({"space", "currency", "operator", "minus", "link", *_SYMBOLS})  # of an operation between two numbers
 _POWERS = frozenset({"squared", "cubed"})  # may name the function itself
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
@@ -37,7 +38,7 @@ class Stated(enum.IntEnum):
 
     NOTHING = 0
     NAMED = 1  # its operation, before its operands: the inverse might be meant
-    BETWEEN = 2  # its operation, between its operands
+    BETWEEN = 2  # its operation, which is all that is between its operands
     WHOLE = 3  # all of it, in symbols
 
 
@@ -77,7 +78,8 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         ]
         said, named = stated_operations(pieces, operands)
         if said | named == {operation}:
-            stated = Stated.BETWEEN if said else Stated.NAMED
+            first, last = sorted((operands[0].at, operands[-1].at))
+            stated = Stated.BETWEEN if said and _STATES.issuperset(pieces.kinds[first + 1 : last]) else Stated.NAMED
         if operation in OPERATORS and vetoes(said, named, operation):
             raise Refused(Reason.OTHER_OPERATION)
         if function is not None:

@@ -79,9 +79,8 @@ def test_an_operation_between_its_numbers_needs_no_network_and_one_that_may_be_u
     doubted = {"kind": SCALE // 2}
     assert decision(shipped, "What is 9 times 12?", "*", **doubted).found.text == "108"
     assert decision(shipped, "What is 9 times 12?", "*", sure=SCALE // 2).silence == "unsure"
-    for text, operation in (("Multiply 9 by 12", "*"), ("12 is how many times 3?", "/"), ("9 less than 12", "-")):
+    for text, operation in (("Multiply 9 by 12", "*"), ("9 plus what is 12?", "+"), ("9 less than 12", "-")):
         assert decision(shipped, text, operation, **doubted).silence == "unsure"
-    assert decision(shipped, "12 is how many times 3?", "/").found.text == "4"
 
 
 def test_a_wish_for_places_belongs_to_the_result_and_is_no_operand(shipped):
