@@ -37,7 +37,7 @@ def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
     Its integers have about `max_digits` digits at most; a dividend may have more.
     """
     tree = KINDS[kind](max_digits, rng)
-    return _Style.drawn(kind, rng).spelled(tree), _Style().spelled(tree)
+    return _spelled(tree, kind, rng), _Style().spelled(tree, random.Random(0))
 
 
 def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[int, int]]:
@@ -46,7 +46,7 @@ def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[int, i
     first += first % 3 == 0
     tree = Tree("/", (_number(first), _number(second)))
     wish = rng.choice(_WISHES).format(rng.choice((2, 2, 2, 3, 4)))
-    return f"{_Style.drawn('two', rng).spelled(tree)}{wish}", (first, second)
+    return f"{_spelled(tree, 'two', rng)}{wish}", (first, second)
 
 
 def _integer(max_digits: int, rng: random.Random) -> int:
@@ -224,34 +224,8 @@ class _Style(NamedTuple):
     separated: bool = False
     currency: str = ""
     wrapped: float = 0.0  # share of negative numbers in brackets where nothing needs them
-    seed: int = 0
 
-    @classmethod
-    def drawn(cls, kind: str, rng: random.Random) -> "_Style":
-        """A spelling; `12 x 34` only for two numbers, where the letter cannot be an unknown.
-
-        Two numbers have no `·` between them, since the network cannot point at a number that touches one.
-        """
-        gap = rng.choice((" ", " ", ""))
-        signs = _TIMES[:-1] if kind == "two" else _TIMES
-        return cls(
-            gap=gap,
-            times="x" if kind == "two" and gap and rng.random() < 0.15 else rng.choice(signs),
-            divide=rng.choice(_DIVIDE),
-            minus=rng.choice(_MINUS),
-            power=rng.choice(("^", "^", "**")),
-            brackets=rng.choice(_BRACKETS),
-            separated=rng.random() < 0.1,
-            currency=rng.choice("$$$€£") if kind == "money" else "",
-            wrapped=0.4,
-            seed=rng.randrange(2**32),
-        )
-
-    def spelled(self, tree: Tree) -> str:
-        """The text of a tree."""
-        return self._part(tree, random.Random(self.seed))
-
-    def _part(self, node: Tree, rng: random.Random, at_start: bool = True, factor: bool = False) -> str:
+    def spelled(self, node: Tree, rng: random.Random, at_start: bool = True, factor: bool = False) -> str:
         """The text of a node without brackets of its own; `factor`: within the second factor of a product."""
         if node.kind == "number":  # in money all terms of a sum have the sign of the currency, of a product the first
             whole, point, places = node.text.partition(".")
@@ -271,9 +245,30 @@ class _Style(NamedTuple):
 
     def _inner(self, node: Tree, level: int, rng: random.Random, at_start: bool, factor: bool) -> str:
         """The text of a part, in brackets if its operator binds less than `level` or its sign follows another one."""
-        text = self._part(node, rng, at_start, factor)
+        text = self.spelled(node, rng, at_start, factor)
         needed = _LEVELS[node.kind] < level or (node.kind == "negative" and (not self.gap or self.times == "x"))
         wanted = node.kind == "negative" and rng.random() < self.wrapped
         if (node.kind == "negative" and at_start and not wanted and level < 3) or not (needed or wanted):
             return text
         return self.brackets[0] + text + self.brackets[1]
+
+
+def _spelled(tree: Tree, kind: str, rng: random.Random) -> str:
+    """A tree in a drawn spelling; `12 x 34` only for two numbers, where the letter cannot be an unknown.
+
+    Two numbers have no `·` between them, since the network cannot point at a number that touches one.
+    """
+    gap = rng.choice((" ", " ", ""))
+    signs = _TIMES[:-1] if kind == "two" else _TIMES
+    style = _Style(
+        gap=gap,
+        times="x" if kind == "two" and gap and rng.random() < 0.15 else rng.choice(signs),
+        divide=rng.choice(_DIVIDE),
+        minus=rng.choice(_MINUS),
+        power=rng.choice(("^", "^", "**")),
+        brackets=rng.choice(_BRACKETS),
+        separated=rng.random() < 0.1,
+        currency=rng.choice("$$$€£") if kind == "money" else "",
+        wrapped=0.4,
+    )
+    return style.spelled(tree, random.Random(rng.randrange(2**32)))
