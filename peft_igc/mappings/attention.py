@@ -114,11 +114,6 @@ class LayerMix(nn.Module):
     stream grows with depth. M, `count`, is at least 2.
     """
 
-    @classmethod
-    def of(cls, config: Any) -> LayerMix | None:
-        """That of an `IGCConfig`; None if one layer is read."""
-        return cls(len(config.layers_read)) if len(config.layers_read) > 1 else None
-
     def __init__(self, count: int) -> None:
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(count))

@@ -38,7 +38,7 @@ class HiddenInputMapping(nn.Module):
         super().__init__()
         dim = config.reading_dim
         self.num_digits = config.num_digits
-        self.mix = LayerMix.of(config)
+        self.mix = LayerMix(len(config.layers_read)) if len(config.layers_read) > 1 else None
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
         self.distance = nn.Embedding(self.max_distance, dim)

@@ -43,7 +43,7 @@ class TokenInputMapping(nn.Module):
         self._tokens: TokenTable | None = None
         self.characters: Tensor  # [n] uint8, the bytes of the vocabulary, which are saved with the weights
         self.register_buffer("characters", torch.zeros(0, dtype=torch.uint8))
-        self.mix = LayerMix.of(config)
+        self.mix = LayerMix(len(config.layers_read)) if len(config.layers_read) > 1 else None
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -135,26 +135,16 @@ class TokenInputMapping(nn.Module):
         return pointing.mapped(lambda x: x.unflatten(0, (rows, -1))) if steps is None else pointing
 
     def _point(self, kept: Tensor, places: PlaceTensors) -> Pointing:
-        """Reads n steps at once: the pointing with n in place of the dimensions B and A."""
-        there = places.positions >= 0
+        """Reads n steps at once, with n in place of the dimensions B and A: points at two numbers, marks them, and
+        classifies the operator in a second pass over the places."""
+        number, sentence, visible = places.is_number, places.sentence, (places.positions >= 0)[:, None]  # [n, 1, W]
         x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
         x = x.to(self.compression.weight.dtype)
-        number = self.number if self.comparisons is None else self.number + self.comparisons[places.compared]
-        x = torch.where((places.kinds == 1)[..., None], number.to(x.dtype), x)  # Eq. 2
+        value = self.number if self.comparisons is None else self.number + self.comparisons[places.compared]
+        x = torch.where((places.kinds == 1)[..., None], value.to(x.dtype), x)  # Eq. 2
         if self.set_columns is not None:
             x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.facts).to(x.dtype), x)
         x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
-        scores, operator, marks, chosen, signs = self._read(x, there[:, None], places)
-        found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
-        return Pointing(scores, operator, marks, *found)
-
-    def _read(self, x: Tensor, visible: Tensor, places: PlaceTensors) -> tuple[Tensor, ...]:
-        """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
-
-        `visible` [N, 1, W] bool are the places that are not empty. Returns `scores`, `operator`, `marks`, `places` and
-        `signs` of a `Pointing`.
-        """
-        number, sentence = places.is_number, places.sentence
         first = len(self.encoder) - len(self.encoder) // 2
         place = torch.arange(x.shape[1], device=x.device)
         distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
@@ -181,7 +171,9 @@ class TokenInputMapping(nn.Module):
         else:
             memory, slots = self._attend(x, visible, torch.cat([self.slots[2:], self.set_slot[None]]))
             marks = self._marks(memory + _column_means(memory, places), slots[:, 1], number)
-        return scores, float_logits(self.operator_head, slots[:, 0]), marks, chosen, signs  # Eq. 7
+        operator = float_logits(self.operator_head, slots[:, 0])  # Eq. 7
+        found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
+        return Pointing(scores, operator, marks, *found)
 
     def _marks(self, memory: Tensor, slot: Tensor, number: Tensor) -> Tensor:
         """Log-probabilities [N, W, 3] that each place of memory [N, W, d] is no operand, or one with a sign."""
