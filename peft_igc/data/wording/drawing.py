@@ -17,8 +17,11 @@ from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, 
 Texts = Sequence[str]
 
 THREE, OTHER = "three operands", "other operations"
-KINDS = (THREE, "decimals", "brackets", "exponents", "percent")  # that must never be answered; `OTHER` is the rest
-SILENT_KINDS = ("copying", "counting", "dates", "questions", "talk", "prose", "stories")
+# The kinds of arithmetic that must never be answered, and those of texts that ask for nothing, with their shares.
+KINDS = {THREE: 0.55, "decimals": 0.14, "brackets": 0.14, "exponents": 0.14, "percent": 0.14, OTHER: 0.16}
+SILENT_KINDS = {
+    "copying": 0.28, "counting": 0.05, "dates": 0.09, "questions": 0.3, "talk": 0.08, "prose": 0.11, "stories": 0.09,
+}  # fmt: skip
 # Whole messages in symbols; one in three has no sign of what is asked but the expression.
 BARE = ("{x}", "{x}", "{x}=", "{x}=", "{x} =", "{x}?", "{x} = ?", "{x}=?")
 
@@ -52,7 +55,7 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Text:
 
 
 def unsupported(kind: str, rng: random.Random) -> Text:
-    """Arithmetic that the calculator does not support; `kind` is one of `KINDS` or `OTHER`."""
+    """Arithmetic that the calculator does not support; `kind` is one of `KINDS`."""
     draw = rng.random()
     if kind == THREE and rng.random() < 0.6:
         return _listed(rng) if draw < 0.4 else _further(rng)

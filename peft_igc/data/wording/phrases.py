@@ -27,7 +27,6 @@ OPERATOR_WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 # The one form of the BIG-bench arithmetic task, by operator.
 BIGBENCH = {symbol: f"What is {{a}} {word} {{b}}?" for symbol, word in OPERATOR_WORDS.items()}
 
-TEXTS = Path(__file__).parent / "texts"
 _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _IGNORED = re.compile(r"[\s.?:!,;'\"_]")
@@ -46,7 +45,7 @@ class Text(NamedTuple):
 @functools.cache
 def pools(file: str) -> dict[str, Any]:
     """The pools of `texts/file.toml`: lists of lines, in tables."""
-    return tomllib.loads((TEXTS / f"{file}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((Path(__file__).parent / "texts" / f"{file}.toml").read_text(encoding="utf-8"))
 
 
 def words(name: str) -> list[str]:
@@ -92,7 +91,7 @@ def drawn(draft: Callable[[], Text], held_out: bool) -> Text:
 # ---- fields ----
 
 NUMBERS = ("a", "b", "c", "f", "g")
-_FIELD = re.compile(r"\{(\w+)\}")
+FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 # Of the fields of `look_alikes.toml`: the least and the largest number.
 _RANGES = {
@@ -129,7 +128,7 @@ def fill(template: str, values: Mapping[str, str], mixture: Mixture, rng: random
             return f"(-{shown})"
         return f"-{shown}"
 
-    return _FIELD.sub(value, template)
+    return FIELD.sub(value, template)
 
 
 def of_length(digits: int, rng: random.Random) -> int:

@@ -20,15 +20,11 @@ from typing import ClassVar
 from ..mixture import Mixture
 from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, NUMBERS, UNABLE, Text, drawn, pools, words
+from .phrases import BIGBENCH, FIELD, NUMBERS, UNABLE, Text, drawn, pools, words
 
 
-_FIELD = re.compile(r"\{(\w+)\}")
 _FIELDS = (*NUMBERS, *"hijklmnop")
 _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
-# Shares of the kinds of texts.
-_UNSUPPORTED = dict.fromkeys(drawing.KINDS, 0.14) | {drawing.THREE: 0.55, drawing.OTHER: 0.16}
-_SILENT = dict(zip(drawing.SILENT_KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class Wording:
         Of five canonical numbers that are not negative the text uses as many as it needs, some of them negated in the
         fraction `negative` of the texts.
         """
-        (wanted,) = rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))
+        (wanted,) = rng.choices(tuple(drawing.KINDS), tuple(drawing.KINDS.values()))
         template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
         if "ow many" in template:
             numbers = _larger_first(numbers)
@@ -94,7 +90,7 @@ class Wording:
         """A text that asks for no calculation; arguments as in `unsupported_request`."""
 
         def draft() -> Text:
-            (wanted,) = rng.choices(tuple(_SILENT), tuple(_SILENT.values()))
+            (wanted,) = rng.choices(tuple(drawing.SILENT_KINDS), tuple(drawing.SILENT_KINDS.values()))
             return drawing.silent(wanted, rng)._replace(kind=wanted)
 
         found = drawn(draft, self.held_out)
@@ -104,7 +100,7 @@ class Wording:
         completion = found.completion
         if found.kind == "stories":
             numbers = _larger_first(numbers)
-        if set(_FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
+        if set(FIELD.findall(found.text + completion)) <= {"a", "b", "c"} and rng.random() < mixture.negative:
             numbers = _some_negative(numbers, rng)
         values = phrases.values_of(numbers, rng)
         return Text(phrases.fill(found.text, values, mixture, rng), completion.format(**values), found.kind)
