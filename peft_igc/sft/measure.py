@@ -3,7 +3,6 @@
 In: settings and the adapter's config before the training, the trainer after it. Out, in the adapter's folder: the
 calibrated config, `results.json`, `operating_curve.png` and a model card with the scores; on the terminal a table. The
 measured adapter is the saved one, on a base that is loaded anew.
-Try it: `peft-igc demo`
 """
 
 import functools
@@ -35,8 +34,6 @@ from .sets import ANSWERED, answered, generated_sets, read, texts_of_authors
 RESULTS, PLOT = "results.json", CURVE
 SMOLLM2 = Path(".cache/smollm2/base")  # made by `recipes/smollm2_base.py`
 WEIGHTS = "Q4_1 weights"  # every result of it says so: they are not those that were trained
-_NUMBER_ONLY = " Answer with the number only."
-OPERATIONS = tuple(OPERATION_NAMES.values())
 _TITLES = {
     "bigbench": "BIG-bench arithmetic, whole answers",
     "unread_authors": "texts by authors who are not trained",
@@ -97,11 +94,8 @@ class Measurement:
         return float(self._answered(model, self.sample)["exact_match"])
 
     def finish(self, trainer: Any, base: str, arguments: Mapping[str, Any], progress: Progress) -> None:
-        """Calibrates and measures the saved adapter of a trainer, writes the report, and prints the table.
-
-        `base` is the name or folder of the base model, `arguments` are for the report, and `progress` is the
-        training's callback.
-        """
+        """Calibrates and measures the saved adapter of a trainer for `base`, the name or folder of a model; writes the
+        report, which has the `arguments` and the training's `progress`, and prints the table."""
         folder, model = Path(trainer.args.output_dir), trainer.model
         say(f"Trained in {duration(progress.seconds)}; the adapter is saved, and loaded from disk onto a fresh base.")
         training = self._training(trainer, progress)
@@ -207,7 +201,7 @@ class Measurement:
         whole.pop("mistakes")
         found = {**whole, "whole_answer": whole["exact_match"], "number_only": None}
         if most := self.settings.number_only_tokens:
-            asked, size = [item["prompt"] + _NUMBER_ONLY for item in part], self.settings.batch_size
+            asked, size = [f"{item['prompt']} Answer with the number only." for item in part], self.settings.batch_size
             answers = generate_answers(model, self.tokenizer, asked, batch_size=size, max_new_tokens=most)
             numbers = [re.findall(r"-?[0-9][0-9,]*", one) for one in answers]
             last = [one[-1].replace(",", "") if one else None for one in numbers]
@@ -217,10 +211,8 @@ class Measurement:
 
 # ------------------------------------------------------------------------------------------ the report
 def summary(report: Mapping[str, Any]) -> dict[str, float]:
-    """Exact match overall, per operation, of the one-digit subtasks, and of all others.
-
-    The one-digit subtasks are complete sets, so their items cannot be kept out of training.
-    """
+    """Exact match overall, per operation, of the one-digit subtasks, which are complete sets, so that their items
+    cannot be kept out of training, and of all others."""
     scores = report["groups"]
 
     def share(groups: Set[str]) -> float:
@@ -228,7 +220,8 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
         return sum(round(one["exact_match"] * one["n"]) for one in found) / sum(one["n"] for one in found)
 
     of_one_digit = {group for group in scores if group.startswith("1_digit_")}
-    parts = {name: share({group for group in scores if group.endswith(f"_{name}")}) for name in OPERATIONS}
+    operations = OPERATION_NAMES.values()
+    parts = {name: share({group for group in scores if group.endswith(f"_{name}")}) for name in operations}
     parts |= {"one digit": share(of_one_digit), "two digits and more": share(scores.keys() - of_one_digit)}
     return {"all": report["exact_match"]} | parts
 
@@ -243,13 +236,23 @@ def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -
 
 def card_record(results: Mapping[str, Any]) -> str:
     """The section of the model card about the training and the test."""
-    training = results["training"]
+    training, report = results["training"], results["sets"].get("unread_authors")
     about = (
         f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed {training['seed']}. "
         f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
         "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
     )
-    return "\n".join([RECORD, "", about, "", *_parts(results), *_promise(results)])
+    lines = [RECORD, "", about, "", *_parts(results)]
+    if report is not None:
+        n, wrong = report["n"], report["wrong"]
+        low, high = (1000 * bound for bound in interval(wrong, n))
+        lines += [
+            "",
+            f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
+            f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
+            f"between {low:.1f} and {high:.1f}.",
+        ]
+    return "\n".join(lines)
 
 
 def _parts(results: Mapping[str, Any]) -> list[str]:
@@ -257,20 +260,6 @@ def _parts(results: Mapping[str, Any]) -> list[str]:
     alone, found = (results["summary"][kind] for kind in ("base", "igc"))
     rows = [f"| {part} | {alone[part]:.2%} | {score:.2%} |" for part, score in found.items()]
     return ["| questions | base | with the adapter |", "|---|---|---|", *rows]
-
-
-def _promise(results: Mapping[str, Any]) -> list[str]:
-    """The number of texts that are answered wrongly, with its interval."""
-    if (report := results["sets"].get("unread_authors")) is None:
-        return []
-    n, wrong = report["n"], report["wrong"]
-    low, high = (1000 * bound for bound in interval(wrong, n))
-    return [
-        "",
-        f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
-        f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
-        f"between {low:.1f} and {high:.1f}.",
-    ]
 
 
 def report_table(results: Mapping[str, Any]) -> str:
