@@ -102,10 +102,8 @@ class Closing:
         return "\n".join(lines)
 
     def failure(self) -> str | None:
-        """What was not learned, with a cure; None if reading and answers are better than the base's.
-
-        Answers are if the share of right ones without the calculator is below the interval of those with it.
-        """
+        """What was not learned, with a cure; None if reading and answers are better than the base's. Answers are if
+        the share of right ones without the calculator is below the interval of those with it."""
         if self.read < LEAST_READ * self.asked:
             return (
                 f"The reading learned next to nothing: {self.read} of {self.asked} held-out calculations are read "
@@ -136,10 +134,8 @@ def _shown(count: int, of: int, what: str = "") -> str:
 
 
 def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) -> Closing:
-    """Evaluates the calculator of a trainer, whose model is not sharded, in this process alone.
-
-    `rows` is a dataset with operand columns, not tokenized; `batches` those of `held_out_batches`, if made before.
-    """
+    """Evaluates the calculator of a trainer, whose model is not sharded, in this process alone, on `rows`, a dataset
+    with operand columns that is not tokenized; `batches` are those of `held_out_batches`, if made before."""
     model = trainer.model
     with eval_mode(model), torch.no_grad():
         with trainer.compute_loss_context_manager():  # the autocast of the training
@@ -153,11 +149,9 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
 def held_out_batches(trainer: Any, rows: Any) -> Batches:
     """The batches of held-out rows. Made before the training, they show faulty rows by then."""
     prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
-    made = []
-    for start in range(0, len(prepared), BATCH_SIZE):
-        batch = trainer.data_collator([prepared[i] for i in range(start, min(start + BATCH_SIZE, len(prepared)))])
-        made.append({name: value for name, value in batch.items() if torch.is_tensor(value)})
-    return made
+    listed, starts = prepared.to_list(), range(0, len(prepared), BATCH_SIZE)
+    batches = (trainer.data_collator(listed[start : start + BATCH_SIZE]) for start in starts)
+    return [{name: value for name, value in batch.items() if torch.is_tensor(value)} for batch in batches]
 
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:

@@ -42,12 +42,10 @@ MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstratio
 def generated_rows(
     arguments: IGCArguments, seed: int, form: str, excluded: Sequence[Mapping[str, Any]] | None = None, **changes: Any
 ) -> ArithmeticRows:
-    """The stream of the package's own arithmetic. Equal seeds give equal rows.
+    """The stream of the package's own arithmetic, also for a LoRA that is compared with a calculator.
 
-    Without a calculator, the rows are those of the calculator that a LoRA is compared with. The forms `CHAT` and
-    `CHAT_PAIR` have messages, others plain strings. The calculations of `excluded` (None: `bigbench_test_set(200)`) do
-    not occur, except those of BIG-bench's one-digit subtasks, which are complete sets. `changes` are arguments of
-    `ArithmeticRows`.
+    The forms `CHAT` and `CHAT_PAIR` have messages, others plain strings. The calculations of `excluded` (None:
+    `bigbench_test_set(200)`) do not occur, as in `ArithmeticRows`, whose arguments `changes` are.
     """
     limits, most = _limits(arguments), arguments.igc_generated_max_digits
     with_tokens = arguments.igc_interface == "tokens"
@@ -118,21 +116,19 @@ def load_corpora(
         ValueError: No data is named, arguments contradict each other, or datasets do not go together.
     """
     script, training, mixture, arguments = parsed.script, parsed.training, parsed.mixture, parsed.igc
+    count = arguments.igc_generated_rows
     if script.dataset_name and mixture.datasets:
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
-    if script.dataset_streaming if script.dataset_name else mixture.streaming:
-        for name, value in (
-            ("igc_generated_rows", arguments.igc_generated_rows or None),
-            ("test_split_size", mixture.test_split_size),
-        ):
-            if value is not None:
-                raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
+    streamed = script.dataset_streaming if script.dataset_name else mixture.streaming
+    counted = {"igc_generated_rows": count or None, "test_split_size": mixture.test_split_size}
+    if streamed and (named := [name for name, value in counted.items() if value is not None]):
+        raise ValueError(f"`{named[0]}` needs rows that can be counted, but they are streamed. Leave one out.")
     if script.dataset_name:
         parts, test = _named(script, training.eval_strategy != "no", arguments.has_igc)
     else:
         parts, test = _mixed(mixture, arguments.has_igc), None
     held, wanted = None, arguments.igc_held_out if arguments.has_igc else 0
-    if count := arguments.igc_generated_rows:
+    if count:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
         if form == TEXT or (form == CHAT and not training.assistant_only_loss):
             name, cure = next(iter(parts)), "write its rows as prompts and completions, or leave one of them out"
@@ -220,8 +216,7 @@ def _mixed(mixture: Any, with_operands: bool) -> dict[str, Any]:
 
 
 def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
-    """One dataset, `with_operands` in the form of `with_named_rows`. A path that does not exist is refused before
-    `datasets` looks for it on the hub."""
+    """One dataset, `with_operands` in the form of `with_named_rows`. The hub is not asked for a path."""
     here, source = Path(path).expanduser(), path
     if here.is_file():
         if here.suffix not in READERS or any(options.get(name) for name in ("name", "data_files", "data_dir")):
@@ -255,8 +250,8 @@ def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
 
 
 def with_named_rows(part: Any, path: str, files: Sequence[str] = ()) -> Any:
-    """A dataset with the column `igc_row`, by which errors name a row that was shuffled, split off or held out since,
-    and with integers as strings. A stream has no names; a dataset without operand columns stays as it is.
+    """A dataset with the column `igc_row`, by which errors name a row wherever it is by then, and with integers as
+    strings. A stream has no names; a dataset without operand columns stays as it is.
 
     `datasets` (5.2) gives each column one type: floats if it has integers and a float, or one beyond 64 bits. Such
     values are read again if `files`, from which the dataset was loaded, are one JSONL file.
@@ -308,8 +303,7 @@ def _strings(feature: Any) -> Any:
 
 
 def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -> None:
-    """Refuses a dataset without a row, without a column that the trainer could take a text from, or, `with_operands`,
-    with a column that looks like an operand column and is none: nobody would read it."""
+    """Refuses a dataset without a row or a text, or, `with_operands`, with a misspelled operand column."""
     columns = set(part.column_names or ())
     check_names(columns if with_operands else (), f"The dataset `{name}`")
     if hasattr(part, "__len__") and not len(part):
@@ -343,11 +337,8 @@ def _form(name: str, part: Any) -> str:
 
 
 def join(parts: dict[str, Any]) -> Any:
-    """Concatenates datasets. The result has the columns of all of them, with None where a part has no such column.
-
-    If one part has lists of annotations, the single annotations of the others become lists of one. Parts that do not
-    go together are named by a ValueError.
-    """
+    """Concatenates datasets, with None where one has no such column; those that do not go together are a ValueError.
+    If one part has lists of annotations, the single annotations of the others become lists of one."""
     if len(parts) == 1:
         return next(iter(parts.values()))
     forms = {name: _form(name, part) for name, part in parts.items()}
