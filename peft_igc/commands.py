@@ -6,6 +6,7 @@ In: parsed arguments (`cli`). Out: text on the terminal, files, and the exit cod
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import sys
@@ -177,12 +178,10 @@ def _lines() -> Iterator[str]:
     if not sys.stdin.isatty():
         yield from sys.stdin
         return
-    while True:
-        try:
+    with contextlib.suppress(EOFError):
+        while True:
             yield input("> ")
-        except EOFError:
-            print("")
-            return
+    print("")
 
 
 def profile(arguments: argparse.Namespace) -> int:
@@ -190,10 +189,9 @@ def profile(arguments: argparse.Namespace) -> int:
     from .numbers.tokenizer_profile import TokenizerProfile
     from .tuner.anchor_rules import text_rule
 
-    name = arguments.tokenizer
-    tokenizer = _tokenizer(name)
+    tokenizer = _tokenizer(arguments.tokenizer)
     rules = [text_rule(tokenizer, text) for text in arguments.anchors]
-    profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer), name=name)
+    profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer), name=arguments.tokenizer)
     if arguments.json:
         found = profile.as_dict() | {"anchors": {rule.text: rule.as_dict() for rule in rules}}
         print(json.dumps(found, indent=2, ensure_ascii=False))

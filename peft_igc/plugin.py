@@ -23,8 +23,6 @@ from typing import Any
 
 __all__ = ["activate", "autoload_file", "set_autoload"]
 
-HARNESS_NAME, HARNESS_CLASS = "igc", "peft_igc.inference.harness:IGCLM"
-
 # Python runs the `import` lines of such files when it starts, before any program. An error would be printed by every
 # process of the environment, so an uninstalled package is not one.
 _AUTOLOAD = """\
@@ -69,8 +67,8 @@ def _offer_model() -> None:
     """Adds our class to lm_eval's table of models, as a name that is imported when it is looked up."""
     from lm_eval.api.registry import model_registry
 
-    if HARNESS_NAME not in model_registry:
-        model_registry.register(HARNESS_NAME, target=HARNESS_CLASS)
+    if "igc" not in model_registry:
+        model_registry.register("igc", target="peft_igc.inference.harness:IGCLM")
 
 
 def _refuse_vllm() -> None:
