@@ -6,8 +6,6 @@ missing folder, a malformed line); 130 after an interrupt. A defect of the packa
 
 Parsing only: `commands` has what runs. It imports torch when a command runs, so `--help`, `--version` and errors in
 arguments take a fraction of a second (except in `sft`, whose arguments TRL parses).
-
-Try it: `peft-igc trace --help`
 """
 
 import argparse
@@ -215,8 +213,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command with arguments without the program's name, by default those of the process, and returns the exit
-    code."""
+    """Runs a command, by default that of the process's arguments, and returns the exit code."""
     arguments = build_parser().parse_args(argv)
     if arguments.run is commands.demo:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the demo needs no hub; read when its client is imported

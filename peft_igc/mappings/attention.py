@@ -77,10 +77,8 @@ class Block(nn.Module):
         visible: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Updates x [N, Q, d], which attends to `memory` [N, M, d] (already normalised), or to itself if that is None.
-
-        `visible` and `bias` are those of `Attention.forward`.
-        """
+        """Updates x [N, Q, d], which attends to `memory` [N, M, d] (already normalised), or to itself if that is None;
+        `visible` and `bias` are those of `Attention.forward`."""
         query = self.attention_norm(x)
         x = x + self.attention(query, query if memory is None else memory, visible, bias)
         return x + self.ffn_down(F.gelu(self.ffn_up(self.ffn_norm(x))))
@@ -128,11 +126,8 @@ class LayerMix(nn.Module):
 
 
 def one_batch(count: int) -> bool:
-    """Whether A anchors per row are read all at once, in contexts of equal width, rather than in `batches`.
-
-    In a text of many anchors each context is a small part of it, and only that costs time in `batches`. In training
-    one anchor per row is the rule.
-    """
+    """Whether A anchors per row are read all at once, in contexts of equal width, and not in `batches`: in training,
+    one per row is the rule, and of many anchors each has a context that is a small part of the text."""
     return count == 1 and torch.is_grad_enabled()
 
 

@@ -2,8 +2,7 @@
 
 In: hidden states of the text so far, and the results of its steps. Out: the `Reading` of each anchor
 (`HiddenInputMapping`, paper, "Input Mapping"), and the update of each hidden state (`HiddenOutputMapping`, paper,
-"Output Mapping"). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with the
-equations of `docs/how_it_works.md`.
+"Output Mapping"). Choice and loss are in `readings`; the update is applied by `IGCLayer`.
 """
 
 from __future__ import annotations

@@ -71,10 +71,8 @@ class Places(NamedTuple):
 def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
     """All numbers of a text, in order; `007` has the digits `7`, `000` has `0`.
 
-    Args:
-        table: The token table.
-        ids: Any integers, or `EMBEDDED`, `UNSEEN` or `PADDING`. A stretch of `UNSEEN` counts as one broken number.
-        spelled: The characters of all of them, if they are known.
+    `ids` are any integers, or `EMBEDDED`, `UNSEEN` (a stretch of which is one broken number) or `PADDING`; `spelled`
+    has the characters of all of them, if these are known.
     """
     found: list[Run] = []
     begin = 0
@@ -236,10 +234,8 @@ def _marks(text: str) -> tuple[bool, bool, bool]:
 
 
 def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since: int) -> list[int]:
-    """The index of the sentence of each token.
-
-    A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
-    """
+    """The index of the sentence of each token. One ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special
+    token, or a list number such as `2)`."""
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
     known = {one: _marks(table.vocabulary.text_of(one)) for one in set(ids)}
     digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]

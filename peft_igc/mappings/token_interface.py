@@ -2,8 +2,7 @@
 
 In: hidden states, token embeddings and ids of the text so far, and the next token of each result
 (`text.spelling`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
-(`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with
-the equations of `docs/how_it_works.md`.
+(`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`.
 """
 
 from __future__ import annotations

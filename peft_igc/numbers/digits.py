@@ -4,7 +4,6 @@ A number has `width` digit classes, most significant digit first, `PAD` after th
 (0 plus, 1 minus): `-12` at width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. Numbers are
 left-aligned because tokenizers split them from the left (paper, appendix on tokenization): the leading digits have the
 same slots at every length. Functions of tensors alone run on any device, without loops over rows or synchronisation.
-No arithmetic here, see `calculator`.
 
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
@@ -52,10 +51,8 @@ def is_number(digits: Tensor) -> Tensor:
 
 
 def to_right_aligned(digits: Tensor) -> Tensor:
-    """Left-aligned numbers [..., D] with the least significant digit last and leading zeros, as arithmetic needs them.
-
-    Of a malformed row, the part before its first placeholder is used.
-    """
+    """Left-aligned numbers [..., D] with the least significant digit last and leading zeros, as arithmetic needs them;
+    of a malformed row, the part before its first placeholder."""
     width = digits.shape[-1]
     source = torch.arange(width, device=digits.device) - (width - length(digits)).unsqueeze(-1)  # [..., D]
     return torch.where(source >= 0, digits.gather(-1, source.clamp(min=0)), 0)

@@ -43,11 +43,7 @@ class TokenizerProfile:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> TokenizerProfile:
-        """Profiles a tokenizer.
-
-        Args:
-            tokenizer: A Hugging Face tokenizer. Its vocabulary is read, and some thousand short texts are tokenized.
-        """
+        """Profiles a Hugging Face tokenizer: its vocabulary is read, and some thousand short texts are tokenized."""
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
         unused = _unused_digits(tokenizer, numbers_of(vocabulary))
         numbers = numbers_of(vocabulary, unused)
@@ -162,14 +158,10 @@ _profiles: WeakKeyDictionary[Any, TokenizerProfile] = WeakKeyDictionary()
 
 
 def check_tokenizer(table: TokenTable | None, tokenizer: Any) -> None:
-    """Refuses a tokenizer whose numeric tokens differ from those that an adapter was created with.
+    """Refuses a Hugging Face tokenizer whose numeric tokens differ from those that an adapter was created with (a
+    ValueError, which names the first difference); it may have added tokens, such as padding.
 
-    Args:
-        table: The adapter's `IGCConfig.token_table`. None (hidden interface) allows any tokenizer.
-        tokenizer: A Hugging Face tokenizer; it may have added tokens, such as padding.
-
-    Raises:
-        ValueError: The tokenizers differ; the message names the first difference.
+    `table` is the adapter's `IGCConfig.token_table`. None (hidden interface) allows any tokenizer.
     """
     if table is None:
         return

@@ -29,10 +29,8 @@ _NOT_GIVEN = {"number_tokens", "anchors", "temperature", "trained_with", "target
 _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
-_OF_ROWS = tuple(
-    f"igc_{name}"
-    for name in ("interface", "num_digits", "result_digits", "operations", "rounding", "decimal_operands")
-)
+_OF_ROWS: tuple[str, ...] = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations")
+_OF_ROWS += ("igc_rounding", "igc_decimal_operands")
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 
@@ -41,10 +39,7 @@ def _argument(default: Any, text: str, **metadata: Any) -> Any:
 
 
 def _with_settings(cls: Any) -> Any:
-    """Adds the fields of `IGCConfig` to a class, with the prefix `igc_`, and makes it a dataclass.
-
-    None, the default of each, is not passed on. The help texts are the config's.
-    """
+    """Makes a class a dataclass with the fields of `IGCConfig`, too, with the prefix `igc_` and the default None."""
     hints = typing.get_type_hints(IGCConfig)
     for one in dataclasses.fields(IGCConfig):
         name = f"igc_{one.name}"

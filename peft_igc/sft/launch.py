@@ -33,11 +33,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def launch_arguments(rest: list[str]) -> list[str]:
-    """Checks the arguments of `accelerate launch`, those that another parser did not recognize.
-
-    A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing. Those that `accelerate launch`
-    does not know either are named by a ValueError.
-    """
+    """The arguments of `accelerate launch`, those that another parser did not recognize; a ValueError names those that
+    are unknown here, too. A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing."""
     parser = _parser()
     flags = {text for action in parser._actions if action.nargs == 0 for text in action.option_strings}
     found: list[str] = []
@@ -57,10 +54,8 @@ def launch_arguments(rest: list[str]) -> list[str]:
 
 
 def launch(arguments: list[str], script: list[str]) -> int:
-    """Runs `python -m peft_igc.sft` with the arguments `script` in the processes that are asked for.
-
-    `arguments` are those of `accelerate launch` and `--accelerate_config`, a file or the name of one in `CONFIGS`.
-    Returns the exit code of all processes.
+    """Runs `python -m peft_igc.sft` with the arguments `script` in processes, and returns the exit code of them all;
+    `arguments` are those of `accelerate launch`, and `--accelerate_config`: a file, or the name of one in `CONFIGS`.
 
     Raises:
         ValueError: The configuration is unknown, or fewer processes would be started than asked for.

@@ -3,7 +3,6 @@
 In: a command line. Out: what `TrlParser` returns, and values of ours for what the user left out, where those of TRL
 would teach a calculator next to nothing (`run_defaults`). The calculator's own learning rate is a default of
 `IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
-Try it: `peft-igc sft --help`
 """
 
 import argparse

@@ -36,10 +36,7 @@ from .parser import SFTParser, device_arguments, given_names, run_defaults
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that ended before its last step, with how to go on for users.
-
-    The exit code is 130 after Ctrl-C and 143 after SIGTERM, as shells have it.
-    """
+    """A run that ended before its last step. The exit code is 130 after Ctrl-C and 143 after SIGTERM, as in shells."""
 
     def __init__(self, message: str, code: int = 130) -> None:
         super().__init__(message)
@@ -48,8 +45,7 @@ class Interrupted(KeyboardInterrupt):
 
 def parse(argv: Sequence[str]) -> Parsed:
     """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
-    no effect, or contradicts another. Abbreviated names are unknown.
-    """
+    no effect, or contradicts another. Abbreviated names are unknown."""
     if {"--help-all", "--help_all"} & set(argv):
         say(SFTParser().format_help_all())
         sys.exit(0)

@@ -104,10 +104,8 @@ def judge(target: str | None, result: str | None) -> str:
 def answered(
     model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int, max_new_tokens: int
 ) -> dict[str, Any]:
-    """Whole answers to items with targets: a count by verdict, mistakes, seconds, and the answers.
-
-    An answer is `right` if it equals its target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`.
-    """
+    """Whole answers to items with targets: counts by verdict, mistakes, seconds. An answer is `right` if it equals its
+    target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`."""
     start = time.perf_counter()
     grouped = [{**item, "group": item.get("group") or "all"} for item in items]
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": False}

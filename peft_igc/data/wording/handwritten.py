@@ -127,8 +127,7 @@ def draw(
 ) -> tuple[str, str, tuple[str, str] | None]:
     """The text with its numbers, its operator and its operands in the calculator's order.
 
-    Where a text does not want small numbers, they have up to `max_digits` digits, and in a fraction `decimals` of the
-    texts places. The mixture's `separators` and `spelled_signs` decide how they are written.
+    They have up to `max_digits` digits where the text does not want small ones, and are written as the mixture says.
     """
     numbers, template = _numbers(chosen.constraints, max_digits, mixture.multiples, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0

@@ -32,10 +32,8 @@ class Tree(NamedTuple):
 
 
 def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
-    """An expression of one of the `KINDS`: as a text shows it, and in plain symbols.
-
-    Its integers have about `max_digits` digits at most; a dividend may have more.
-    """
+    """An expression of one of the `KINDS`, as a text shows it and in plain symbols. Its integers have at most about
+    `max_digits` digits; a dividend may have more."""
     tree = KINDS[kind](max_digits, rng)
     return _spelled(tree, kind, rng), _Style().spelled(tree, random.Random(0))
 

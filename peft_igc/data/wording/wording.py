@@ -6,8 +6,6 @@ their frames, expressions and stories are trained in other combinations, so they
 combinations. All other texts are split in the same way (`phrases`); new words are those of authors held out
 (`handwritten`). `FEW` is a small wording of whole templates, which is not split. In: canonical numbers as strings.
 Out: texts with these numbers in one of several forms. No labels, no rows, no tensors.
-Try it: `python -c "import random; from peft_igc.data import Mixture; from peft_igc.data.wording import HELD_OUT;
-print(HELD_OUT.request('+', '2', '3', random.Random(0), Mixture()))"`.
 """
 
 import random
@@ -54,12 +52,8 @@ class Wording:
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, mixture: Mixture, bigbench: bool = False
     ) -> Text:
-        """A calculation in words: a frame, a request or, if the operands may be counts, a story; or in the form of the
-        BIG-bench task.
-
-        `a` and `b` are numbers in the calculator's order; the mixture's `spelled_signs` and `separators`
-        decide how they are written.
-        """
+        """A calculation of numbers, in the calculator's order, in words: a frame, a request or, if the operands may be
+        counts, a story; or in the form of the BIG-bench task."""
         if bigbench:
             return Text(phrases.fill(BIGBENCH[operator], {"a": a, "b": b}, mixture, rng))
         first, second, is_whole = Decimal(a), Decimal(b), "." not in a + b
@@ -73,11 +67,8 @@ class Wording:
         return Text(phrases.fill(draft.text, fields, mixture, rng), thing=counted)
 
     def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
-        """Arithmetic that the calculator does not support, in the frames of supported arithmetic.
-
-        Of five canonical numbers that are not negative the text uses as many as it needs, some of them negated in the
-        fraction `negative` of the texts.
-        """
+        """Arithmetic that the calculator does not support, in the frames of supported arithmetic, with as many as it
+        needs of five canonical numbers that are not negative."""
         (wanted,) = rng.choices(tuple(drawing.KINDS), tuple(drawing.KINDS.values()))
         template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
         if "ow many" in template:
