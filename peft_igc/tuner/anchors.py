@@ -1,15 +1,9 @@
 """Positions of the anchors in a text, and the first token that each step reads.
 
-In: the context of a forward pass (`Call`) and the anchor rules of a config. Out: `Anchors` on the host, with positions
-counted from the first token of a text with padding. Positions passed by the caller (`igc_anchors`) are used alone.
-Otherwise the rules that the config sets combine:
-
-* Token sequences (`turns`, `inline`) name anchors in any part of a text.
-* The end of the prompt (`prompt_end`) is the end of `generate`'s prompt; in a plain forward pass the token
-  before each labelled span; without labels the last real token of each row. A plain pass with a KV cache has no end of
-  the prompt, because its text may continue.
-
-The sequences themselves are made in `anchor_rules`.
+In: the context of a forward pass (`Call`) and the anchor rules of a config, which `IGCConfig.anchors` describes. Out:
+`Anchors` on the host, with positions counted from the first token of a text with padding. Positions passed by the
+caller (`igc_anchors`) are used alone; otherwise all rules that the config sets combine. A plain pass with a KV cache
+has no end of the prompt, because its text may continue. Token sequences are made in `anchor_rules`.
 """
 
 from __future__ import annotations
@@ -88,11 +82,8 @@ class Rules(NamedTuple):
 
 
 def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
-    """Refuses `igc_anchors` that are not [B, A] int64, or name a position outside the input or on padding.
-
-    The input is of `shape` (B, T, ...), `mask` [B, at least T] is 1 for real tokens. Values are not checked while
-    `torch.compile` traces the pass.
-    """
+    """Refuses `igc_anchors` that are not [B, A] int64, or name a position outside the input of `shape` (B, T, ...) or
+    on padding, where the `mask` [B, at least T] is 0. Values are not checked while `torch.compile` traces the pass."""
     rows, tokens = shape[:2]
     if anchors.dim() != 2 or anchors.shape[0] != rows or anchors.dtype != torch.int64:
         raise ValueError(
@@ -187,13 +178,9 @@ def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: int) -> lis
     not apply."""
     new, generation = ids.shape[1], call.generation
     if generation is not None and generation.anchors is not None:
-        first, last = generation.span
-        generation.passed = start + new > last
-        if last < start or start + new <= first:  # none of the prompt's anchors is among them
-            return None
+        generation.passed = start + new > max((at for row in generation.anchors for at in row), default=-1)
         copies = len(ids) // len(generation.anchors)  # beams and returned sequences
-        known = [row for row in generation.anchors for _ in range(copies)]
-        return [[at for at in row if start <= at < start + new] for row in known]
+        return [[at for at in row if start <= at < start + new] for row in generation.anchors for _ in range(copies)]
     # Without ids no token sequence can be found, so the end of the prompt is then the rule.
     if not rules.prompt_end and call.input_ids is not None:
         return None

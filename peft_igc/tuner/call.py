@@ -1,10 +1,7 @@
 """Per-call context, kept in thread-local stacks because nothing per call may live on a module.
 
-The hooks on a causal LM push and pop a `Call` per forward pass and a `Generation` per `generate`. `observing` is the
-only way to watch a forward pass; `recall_call` finds it again when gradient checkpointing runs a layer in the backward
-pass.
-
-State that outlives a call is in `state`.
+The hooks on a causal LM push and pop a `Call` per forward pass and a `Generation` per `generate`. State that outlives
+a call is in `state`.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
@@ -37,23 +34,13 @@ class Generation:
 
     model: nn.Module  # the causal LM that generates
     prompt: torch.Tensor | None  # [B, P] int64 ids, or None if the prompt was given as embeddings
-    # [B, P] mask of the prompt, 1 for real tokens; with a KV cache of the whole text up to the prompt's end
-    mask: torch.Tensor
-    # positions in the text, by row; None: token sequences name the anchors
-    anchors: list[list[int]] | None
+    mask: torch.Tensor  # [B, P] of the prompt, 1 for real tokens; with a KV cache of the text up to the prompt's end
+    anchors: list[list[int]] | None  # positions in the text, by row; None: token sequences name the anchors
     given: bool = False  # whether the caller passed `anchors`; token sequences are then searched only after the prompt
-    # whether the KV cache comes from the caller or returns to it, so that a later prompt may read on
-    reused: bool = True
+    reused: bool = True  # whether the KV cache comes from the caller or returns to it: a later prompt may read on
     cache: Cache | None = None  # the KV cache of the generation's own forward passes, None until the first of them
-    # the first and the last anchor position as Python integers; (0, -1) if there are no anchors
-    span: tuple[int, int] = (0, -1)
-    passed: bool = False  # whether the last of these anchors has been processed
+    passed: bool = False  # whether the last of the `anchors` has been processed
     log: Any = None  # a `hooks.step_log.StepLog` if the caller is told the steps, else None
-
-    def __post_init__(self) -> None:
-        # The host knows which passes hold no anchor.
-        positions = [at for row in self.anchors or [] for at in row]
-        self.span = (min(positions, default=0), max(positions, default=-1))
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one that a user's callback makes meanwhile.
@@ -78,8 +65,7 @@ class Fields(NamedTuple):
     """Loss and metrics of one forward pass with targets; all are float32 scalars."""
 
     loss: torch.Tensor  # sum of the reading's cross-entropy over the supervised anchors, with gradient
-    # number of supervised anchors
-    count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
+    count: torch.Tensor  # type: ignore[assignment]  # number of supervised anchors; shadows `tuple.count`
     correct: torch.Tensor  # number of supervised anchors at which operator, operands and signs were all read correctly
     gate: torch.Tensor  # mean gate of the positions that were written; 0 if there are none
 
@@ -90,11 +76,9 @@ class Call:
 
     model: nn.Module  # the causal LM
     input_ids: torch.Tensor | None = None  # [B, T] int64, or None if embeddings were given
-    # [B, T] mask of this call, or a longer one of the whole text; None without a 2D mask
-    attention_mask: torch.Tensor | None = None
+    attention_mask: torch.Tensor | None = None  # [B, T], or a longer one of the whole text; None without a 2D mask
     labels: torch.Tensor | None = None  # [B, T] int64, or None
-    # [B, A] int64 positions in this call's input, -1 for none; None: the config's rules apply
-    anchors: torch.Tensor | None = None
+    anchors: torch.Tensor | None = None  # [B, A] int64 positions in this input, -1 for none; None: the rules apply
     targets: Targets | None = None  # ground truth of the readings and results, or None
     add_to_loss: bool = True  # whether the mean reading loss is added to the output's `loss`
     cache: Cache | None = None  # the KV cache that the caller passed, or None
@@ -102,16 +86,14 @@ class Call:
     generation: Generation | None = None  # the `generate` that this pass belongs to, or None
     report: Fields | None = None  # losses and metrics, set once the adapter has run with targets
     ran: str | None = None  # name of the adapter that has run in this pass, or None
-    # index of a decoder layer whose hooks did not run, so that the adapter could not; None before that
-    bypassed: int | None = None
+    bypassed: int | None = None  # index of a decoder layer whose hooks did not run, so that the adapter could not
     # [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index, and the token
     # embeddings as that of layer `EMBEDDINGS`; None for one that is the input of the calculator's layer and was left
     # out of a copy (`remember_call`)
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False  # whether gradients were off when the adapter ran in training mode
     event: Any = None  # what this pass has read, if somebody observes or its generation logs steps; else None
-    # the texts in a row of several, of `engines.continuous_batching`; None where each text has its row
-    packed: Any = None
+    packed: Any = None  # the texts in a row of several (`engines.continuous_batching`); None if each has its row
 
     @property
     def log(self) -> Any:
@@ -125,7 +107,7 @@ class Call:
         return self.targets is None and not thread.observers and not torch.is_grad_enabled()
 
 
-class ReadingDone(Exception):  # noqa: N818 - not an error: it ends a forward pass after the reading
+class ReadingDone(Exception):  # noqa: N818 - not an error
     """Ends a forward pass after the reading and carries its report (see `reading_alone`)."""
 
     def __init__(self, report: Fields) -> None:
@@ -224,7 +206,7 @@ def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
 
 
 def check_mask(call: Call, before: int, new: int) -> None:
-    """Refuses a mask that covers neither the T `new` tokens of this call only nor the whole text."""
+    """Refuses a mask that covers neither the `new` tokens of this call only nor the whole text."""
     width = None if call.attention_mask is None else call.attention_mask.shape[1]
     if width is not None and new < width < before + new:
         raise ValueError(
