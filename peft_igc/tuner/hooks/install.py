@@ -34,10 +34,7 @@ class LoadWeightsWrapper(Wrapper):
             return (self.replaced or type(self.model)._load_pretrained_model)(*args, **kwargs)
         weights = kwargs["state_dict"]
         if weights is None:
-            options = kwargs["load_config"]
             config.loaded_from = os.path.dirname(kwargs["checkpoint_files"][0])
-            config.hub_options = dict(options.download_kwargs)
-            config.source = str(options.pretrained_model_name_or_path), config.hub_options.pop("subfolder", None) or ""
             weights = load_peft_weights(config.loaded_from, device="cpu")
         set_peft_model_state_dict(self.model, weights, name)
         with_companions(self.model, config)
