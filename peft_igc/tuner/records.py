@@ -1,8 +1,7 @@
 """The record of a step: what was read, what came of it, and why nothing was written.
 
-In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
-wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.tracing` adds what only a trace
-has.
+`record_of` makes a `StepRecord` of texts and Python numbers wherever steps are shown: in `igc_steps`, answers, traces,
+chats and audits; `inference.tracing` adds what only a trace has.
 """
 
 from __future__ import annotations
@@ -174,11 +173,13 @@ def record_of(
     `place` is the step in its event; None for a step of an earlier call. `written` is for the status `ok`.
     """
     status, decision = Status(int(outcome.status)), None if place is None else place.decision
-    ok = status == Status.OK
-    asked = None if decision is not None and decision.said.is_final else place
-    least = least_of(config.confidence, decision.kind if decision else ARITHMETIC)
-    if decision is not None:  # of the token interface, which never writes what is rather not asked
-        least = max(least, 0.5)
+    ok, probability, least = status == Status.OK, None, None
+    if decision is None and place is not None:
+        choice, least = place.event.choice, least_of(config.confidence, ARITHMETIC)
+        probability = None if choice is None else float(place.of(choice.probability))
+    elif decision is not None and not decision.said.is_final:
+        # The token interface never writes what is rather not asked.
+        probability, least = decision.probability, max(least_of(config.confidence, decision.kind), 0.5)
     return StepRecord(
         position=position,
         status=status.name.lower(),
@@ -187,17 +188,9 @@ def record_of(
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
         rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
-        probability=None if asked is None else _probability(asked),
-        confidence=None if asked is None else least,
+        probability=probability,
+        confidence=least,
     )
-
-
-def _probability(place: Place) -> float | None:
-    """The probability of a reading that `confidence` is compared with, None if there is none."""
-    if place.decision is not None:
-        return place.decision.probability
-    choice = place.event.choice
-    return None if choice is None else float(place.of(choice.probability))
 
 
 def _reason(config: IGCConfig, status: Status, place: Place | None) -> str:
