@@ -1,9 +1,8 @@
 """`IGCConfig`: every setting of the Integrated Gated Calculator, each documented once.
 
-In: values from a user or a saved `adapter_config.json`. Out: a validated config in which every size has a value. The
-fields are grouped by stage, in the order in which a hidden state passes them: where, read, compute, write, train. What
-each accepts is in `config_values`, what a saved file means in `saving/saved_fields`. The config does not look at a
-model: `layer` is compared with the model's number of layers when the adapter is injected.
+The fields are in the order in which a hidden state passes their stages. What each accepts is in `config_values`, what
+a saved file means in `saving/saved_fields`. The config does not look at a model: `layer` is compared with the model's
+number of layers when the adapter is injected.
 """
 
 from __future__ import annotations
@@ -238,8 +237,7 @@ class IGCConfig(PeftConfig):
         self.vocabulary = vocabulary
         # Where the config was loaded from; no fields, so they are not saved.
         self.loaded_from: str | None = None
-        self.source: tuple[str, str] = ("", "")  # folder or hub id, and subfolder
-        self.hub_options: dict[str, Any] = {}
+        self.source: tuple[str, str, dict[str, Any]] = ("", "", {})  # folder or hub id, subfolder, options of the hub
         self.peft_type = IGC_PEFT_TYPE
         if self.base_model_name_or_path == TINY and not os.path.isdir(TINY):  # type: ignore[has-type]
             self.base_model_name_or_path = str(TINY_FOLDER)  # `AutoPeftModelForCausalLM` looks there for the base
@@ -311,8 +309,8 @@ class IGCConfig(PeftConfig):
             config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
         except OldFormatError as error:
             raise OldFormatError(error.what, folder) from None
-        config.loaded_from, config.source = folder, (str(pretrained_model_name_or_path), subfolder or "")
-        config.hub_options, *_ = cls._split_kwargs(kwargs)
+        config.loaded_from = folder
+        config.source = str(pretrained_model_name_or_path), subfolder or "", cls._split_kwargs(kwargs)[0]
         weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)
         if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.interface == "tokens":
             config.vocabulary = vocabulary

@@ -84,7 +84,7 @@ def _load_what_was_saved() -> None:
     def from_pretrained(cls: Any, model: nn.Module, model_id: Any, *args: Any, **kwargs: Any) -> Any:
         config, subfolder = kwargs.get("config"), kwargs.get("subfolder") or ""
         if isinstance(config, IGCConfig) and config.loaded_from is None:  # a changed copy
-            config.loaded_from, config.source = str(Path(model_id, subfolder)), (str(model_id), subfolder)
+            config.loaded_from, config.source = str(Path(model_id, subfolder)), (str(model_id), subfolder, {})
         with _left_in_place(model, model_id, kwargs):
             return attach(cls, model, model_id, *args, **kwargs)
 
@@ -105,11 +105,8 @@ def _load_what_was_saved() -> None:
 
 @contextmanager
 def _left_in_place(model: nn.Module, source: Any, options: dict[str, Any]) -> Iterator[None]:
-    """Hides from PEFT that weights of a base are off-loaded, while it loads a calculator.
-
-    PEFT (0.21) would end the off-loading, and begin another one that includes adapters around modules of the base.
-    `source` is the adapter's folder or hub id, `options` are further arguments of the loading.
-    """
+    """Hides from PEFT that weights of a base are off-loaded, while it loads a calculator from a folder or hub id. PEFT
+    (0.21) would end the off-loading, and begin another one that includes adapters around modules of the base."""
     placed = [module for module in model.modules() if "hf_device_map" in vars(module)]
     hub, *_ = PeftConfig._split_kwargs(options)
     if not placed or PeftConfig._get_peft_type(source, **hub) != IGC_PEFT_TYPE:

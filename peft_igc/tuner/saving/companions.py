@@ -1,8 +1,7 @@
 """Adapters that were trained together are saved and loaded together: a calculator and, for example, a LoRA.
 
-In: a PEFT model that is saved, or the config of a calculator that is attached. Out: `IGCConfig.trained_with`, and
-the companions on the same base. PEFT (0.21) saves the adapters of a model in one folder, `default` in the folder
-itself and others in subfolders of their names, but loads one of them at a time and knows of no others:
+`IGCConfig.trained_with` names the companions. PEFT (0.21) saves the adapters of a model in one folder, `default` in
+the folder itself and others in subfolders of their names, but loads one of them at a time and knows of no others:
 
     FOLDER/adapter_config.json           the calculator, with `"trained_with": ["low_rank"]`
     FOLDER/low_rank/adapter_config.json  the LoRA
@@ -33,13 +32,6 @@ NESTED = (
 )
 
 
-def entry_of(name: str, other: str) -> str:
-    """The entry of the adapter `other` in the config of the adapter `name`."""
-    if name == "default":
-        return other
-    return ".." if other == "default" else f"../{other}"
-
-
 def active_adapters(model: nn.Module) -> set[str]:
     """Names of the active adapters of all methods, on all layers of a model, also while they are disabled."""
     layers = (module for module in model.modules() if isinstance(module, BaseTunerLayer))
@@ -55,12 +47,13 @@ def record_companions(model: PeftModel, name: str) -> None:
     configs, config = model.peft_config, model.peft_config[name]
     if not config.inference_mode:
         others = sorted(n for n in active_adapters(model) & configs.keys() if not isinstance(configs[n], IGCConfig))
-        config.trained_with = [entry_of(name, other) for other in others] or None
+        paths = [other if name == "default" else ".." if other == "default" else f"../{other}" for other in others]
+        config.trained_with = paths or None
 
 
 def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
-    """The causal LM, or a PEFT model around one, with the adapters with which the calculator of a saved config was
-    trained, those that it lacks loaded.
+    """The causal LM, or a PEFT model around one, into which the adapters are loaded that the calculator of a saved
+    config was trained with and that it lacks.
 
     Raises:
         ValueError: if a companion is missing, or cannot be loaded on this base.
@@ -73,32 +66,26 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         options: dict[str, Any] = {"is_trainable": not config.inference_mode}
         if os.path.isdir(source):
             folder = os.path.normpath(os.path.join(source, entry))
+            if not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
+                raise ValueError(
+                    f"The calculator in `{source}` was trained with the adapter {name!r}, which is missing: "
+                    f"`{folder}` contains no `{CONFIG_NAME}`. Copy the whole folder, subfolders included. To load the "
+                    "calculator alone, which is not what was trained, pass `config=` with `trained_with=[]`."
+                )
         else:  # on the hub
-            folder, subfolder = config.source
-            options |= config.hub_options | {"subfolder": os.path.normpath(os.path.join(subfolder, entry))}
-        _check_companion(model, name, folder, source)
+            folder, subfolder, hub_options = config.source
+            options |= hub_options | {"subfolder": os.path.normpath(os.path.join(subfolder, entry))}
+        # PEFT (0.21) makes a LoRA on the device of its base layer, so its weights would be on the meta device.
+        if any(p.device.type == "meta" for p in model.parameters()):
+            raise ValueError(
+                f"The adapter {name!r}, with which the calculator in `{source}` was trained, cannot be loaded onto a "
+                "base with off-loaded weights. Load the base without `device_map`."
+            )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
             warnings.filterwarnings("ignore", "The adapter .* with the (calculator|adapter) in")  # which comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
-
-
-def _check_companion(model: nn.Module, name: str, folder: str, source: str) -> None:
-    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones (a
-    ValueError). A hub id is not looked at."""
-    if os.path.isdir(source) and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
-        raise ValueError(
-            f"The calculator in `{source}` was trained with the adapter {name!r}, which is missing: "
-            f"`{folder}` contains no `{CONFIG_NAME}`. Copy the whole folder, subfolders included. To load the "
-            "calculator alone, which is not what was trained, pass `config=` with `trained_with=[]`."
-        )
-    # PEFT (0.21) makes a LoRA on the device of its base layer, so its weights would be on the meta device.
-    if any(p.device.type == "meta" for p in model.parameters()):
-        raise ValueError(
-            f"The adapter {name!r}, with which the calculator in `{source}` was trained, cannot be loaded onto a base "
-            "with off-loaded weights. Load the base without `device_map`."
-        )
 
 
 def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
@@ -116,16 +103,11 @@ def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
 
 
 def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
-    """Warns if an adapter that belongs to the one loaded from a local folder is not loaded.
+    """Warns if an adapter that belongs to the one loaded from a local folder, which need not exist, is not loaded.
 
     That is the calculator with which it was trained, or an adapter in a subfolder, where PEFT saves what was used
     together, of a method that the model lacks. Nothing is said of a calculator that was asked for alone, with
     `trained_with=[]`.
-
-    Args:
-        model: a PEFT model, or one of transformers with an adapter.
-        name: of the adapter.
-        folder: from which it was loaded; one that does not exist is not looked at.
     """
     folder, configs = folder.resolve(), model.peft_config
     below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
