@@ -1,9 +1,7 @@
 """The model card of an IGC adapter, in place of PEFT's and TRL's templates.
 
-In: the folder of an adapter, the name of its base, and a record of its training if there is one. Out: its `README.md`:
-what the adapter does and with which settings, how to load it, the record, the statuses, versions, the source. PEFT's
-template has about thirty placeholders, TRL's cites another project, and both write the path of a local base. Metadata
-that others set (licence, data sets, tags) is kept; an earlier record is kept if none is given.
+It is the `README.md` of the folder. PEFT's template has about thirty placeholders, TRL's cites another project, and
+both write the path of a local base. Metadata that others set (licence, data sets, tags) is kept.
 """
 
 import functools
@@ -11,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,9 @@ def write_card(folder: Path, base: str | None, adapter: str | None = None, recor
         earlier = re.search(r'PeftModel\.from_pretrained\(model, "(.*)"\)', body) if own else None
         adapter = earlier[1] if earlier else folder.resolve().name
     if record is None:
-        record = _section(body, RECORD) if own else ""
+        # The section is up to the next heading.
+        kept = re.search(rf"^{RECORD}$.*?(?=^## |^Saved with |\Z)", body, re.DOTALL | re.MULTILINE) if own else None
+        record = kept[0].strip() if kept else ""
     name, is_public = _public_name(base)
     body = _TEMPLATE.read_text(encoding="utf-8").format(
         base_name=f"`{name}`" if name else "a causal language model",
@@ -90,8 +91,12 @@ def _base_lines(name: str, is_public: bool) -> dict[str, str]:
 def _settings(config: Mapping[str, Any]) -> str:
     least = config["confidence"]
     by_kind = ", ".join(f"{kind} {one}" for kind, one in least.items()) if isinstance(least, Mapping) else least
+    spelling = "digits are read from hidden states"
+    if config.get("number_tokens") is not None:
+        group = config["number_tokens"]["group"]
+        spelling = f"results are written in {f'groups of {group} digits' if group > 1 else 'single digits'}"
     rows = [
-        ("interface", f"`{config['interface']}`{_spelling(config)}"),
+        ("interface", f"`{config['interface']}`: {spelling}"),
         ("decoder layer", config["layer"]),
         ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
         ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
@@ -105,13 +110,6 @@ def _settings(config: Mapping[str, Any]) -> str:
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
 
-def _spelling(config: Mapping[str, Any]) -> str:
-    if config.get("number_tokens") is None:
-        return ": digits are read from hidden states"
-    group = config["number_tokens"]["group"]
-    return f": results are written in {f'groups of {group} digits' if group > 1 else 'single digits'}"
-
-
 def _anchors(config: Mapping[str, Any]) -> str:
     found = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
     if turns := config["anchors"].get("turns"):
@@ -123,20 +121,11 @@ def _anchors(config: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _versions() -> str:
-    names = ("peft-igc", "peft", "transformers", "torch")
     found = []
-    for name in names:
-        try:
+    for name in ("peft-igc", "peft", "transformers", "torch"):
+        with suppress(PackageNotFoundError):  # run from a source tree
             found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:  # run from a source tree
-            continue
     return f"Saved with {', '.join(found)}."
-
-
-def _section(text: str, heading: str) -> str:
-    """The section of a text with a heading, up to the next one; empty if there is none."""
-    found = re.search(rf"^{re.escape(heading)}$.*?(?=^## |^Saved with |\Z)", text, re.DOTALL | re.MULTILINE)
-    return found[0].strip() if found else ""
 
 
 def _metadata(front: str, base: str | None) -> str:
