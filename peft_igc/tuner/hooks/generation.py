@@ -5,6 +5,7 @@ Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 """
 
 import importlib
+import warnings
 from typing import Any
 
 import torch
@@ -14,10 +15,10 @@ from ..anchors import check_anchors, last_tokens
 from ..call import Generation, anchors_for_assistant, thread
 from ..config_values import PROMPT_END
 from ..graphs import make_plan
-from ..state.cache import find_cache, is_followed, states_of
+from ..state.cache import find_cache, states_of
 from ..steps import Generated
 from .calls import extended
-from .notices import tell_of_absence, warn_of_embeddings
+from .notices import tell_of_absence
 from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 
@@ -35,11 +36,10 @@ class PrepareInputsWrapper(Wrapper):
 
 
 def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any) -> None:
-    """Chooses, before a compiled decode step on a static KV cache, which of two graphs runs.
+    """Chooses which of two graphs a compiled decode step on a static KV cache runs next; `generate` does so itself.
 
-    One graph looks for anchors and runs their steps on the host, the other does not. The choice needs the ids on the
-    host, which costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself.
-    Without it a compiled pass takes the graph that looks for anchors, which is slower and never wrong.
+    One graph looks for anchors and runs their steps on the host, the other does not. The choice costs a
+    synchronization. Without it a compiled pass takes the graph that looks for anchors, which is slower, never wrong.
 
     Args:
         model: the model, with or without PEFT around it.
@@ -49,15 +49,12 @@ def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any
     """
     cache = find_cache((), {"past_key_values": past_key_values})
     layer, name = active_layer(model)
-    if layer is not None and cache is not None and is_followed(cache):
+    if layer is not None and cache is not None and cache.layers:
         make_plan(layer.adapter(name), input_ids, states_of(cache, layer.layer_index))
 
 
 class GenerateWrapper(Wrapper):
-    """`generate`, which first finds the anchors at the end of the prompt.
-
-    Later forward passes of the generation see single tokens and cannot tell where the prompt ended.
-    """
+    """`generate`, which first finds the anchors at the end of the prompt: later passes see single tokens."""
 
     name = "generate"
 
@@ -73,9 +70,13 @@ class GenerateWrapper(Wrapper):
             return self.original(*args, **kwargs)
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
-        if ids is None:
-            warn_of_embeddings(self.model)
         given, config = anchors is not None, active_config(self.model)
+        if ids is None and config is not None and config.interface == "tokens":
+            warnings.warn(
+                "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so "
+                "the calculator is off in this prompt. Pass `input_ids`.",
+                stacklevel=2,
+            )
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
             # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
@@ -147,10 +148,7 @@ class GenerateWrapper(Wrapper):
 
 
 class ContinuousBatchingWrapper(Wrapper):
-    """`init_continuous_batching`, which all ways of continuous batching call before their first pass.
-
-    Its passes have several texts in one row; `engines.continuous_batching` keeps them apart.
-    """
+    """`init_continuous_batching`, which precedes passes with several texts in one row."""
 
     name = "init_continuous_batching"
 

@@ -8,12 +8,10 @@ import logging
 import warnings
 from typing import Any
 
-from torch import nn
-
 from ..adapter import Adapter
 from ..call import Call, Generation
 from ..state.cache import states_of
-from .wrapper import active_config, active_layer
+from .wrapper import active_layer
 
 
 logger = logging.getLogger(__name__)
@@ -33,9 +31,8 @@ def tell_of_bypass(call: Call) -> None:
     model: Any = call.model
     config: Any = model.config.get_text_config(decoder=True)
     # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
-    if layer is None or layer.layer_index >= config.num_hidden_layers:
-        return
-    if model.training and getattr(config, "layerdrop", 0):
+    dropped = model.training and getattr(config, "layerdrop", 0)
+    if layer is None or layer.layer_index >= config.num_hidden_layers or dropped:
         return
     index = layer.layer_index if call.bypassed is None else call.bypassed
     said = (
@@ -51,16 +48,13 @@ def tell_of_bypass(call: Call) -> None:
 
 def tell_of_absence(generation: Generation) -> None:
     """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
-
-    The number of steps is known on the host, so nothing is waited for. Without a KV cache nothing is said.
-    """
+    Without a KV cache nothing is said."""
     layer, name = active_layer(generation.model)
     if layer is None or generation.anchors is not None or generation.cache is None:
         return
     config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.anchors.get("inline") or state is None or any(state.anchors):
-        return
-    if is_new(layer.told, f"absence {name}"):
+    calculated = config.anchors.get("inline") or state is None or any(state.anchors)
+    if not calculated and is_new(layer.told, f"absence {name}"):
         logger.warning(
             "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
             "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
@@ -69,22 +63,8 @@ def tell_of_absence(generation: Generation) -> None:
         )
 
 
-def warn_of_embeddings(model: nn.Module) -> None:
-    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
-    config = active_config(model)
-    if config is not None and config.interface == "tokens":
-        warnings.warn(
-            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
-            "calculator is off in this prompt. Pass `input_ids`.",
-            stacklevel=3,
-        )
-
-
 def watch_training(told: set[str], adapter: Adapter, call: Call) -> None:
-    """Warns of an adapter's first pass in training mode with gradients, if that teaches it nothing.
-
-    One pass is enough: a loop that makes targets makes them for every batch.
-    """
+    """Warns of an adapter's first pass in training mode with gradients, if that teaches it nothing."""
     if not is_new(told, f"trained {adapter.key}"):
         return
     reads = any(p.requires_grad for p in adapter.reader.parameters())

@@ -3,8 +3,6 @@
 The states of a batch, one per adapter, are an attribute of one layer object of the KV cache. `states_of` gives that
 object a subclass whose row and length operations (beams, repeats, selections, crops, resets) change the states too.
 The attribute is replaced and never changed in place, so a shallow copy of a cache layer has states of its own.
-
-Nothing is read, calculated or written here; `layer` does that.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
@@ -50,11 +48,6 @@ def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
     return None
 
 
-def is_followed(cache: Cache) -> bool:
-    """Whether the states of any adapter are on a cache."""
-    return any(getattr(type(one), "_igc_following", False) for one in cache.layers)
-
-
 def forget_plan(cache: Cache | None) -> None:
     """Forgets the plan of a pass on a cache, which another one precedes."""
     for one in () if cache is None else cache.layers:
@@ -65,9 +58,8 @@ def forget_plan(cache: Cache | None) -> None:
 def states_of(cache: Cache, layer: int) -> States:
     """The states of an adapter on decoder layer `layer`, attached to a layer of the cache on first use.
 
-    That decoder layer's own, if it has keys and values. In hybrid models it may have a linear attention's state
-    instead, which has no length; the nearest layer with keys and values is used then. Of a static cache with sliding
-    windows, a layer without a window is preferred: it has room for the whole text.
+    That is the nearest one with keys and values: in hybrid models the decoder layer's own may be a linear attention's,
+    which has no length. Of a static cache, one without a sliding window is preferred, which holds the whole text.
 
     Raises:
         TypeError: if no layer has keys and values, or if the layer lacks a method that must be overridden.
@@ -112,11 +104,8 @@ class Plan:
 class States:
     """Access to the states on one cache layer.
 
-    Args:
-        cache_layer: the layer.
-        counted: whether its length includes the tokens of the forward pass in progress: it comes before the adapter.
-        before: tokens in the cache before this pass, where the length cannot be read: a compiled graph (inductor)
-            writes it to the cache layer later than an eager pass.
+    `counted`: its length includes the tokens of the pass in progress, as it comes before the adapter. `before`: tokens
+    in the cache before this pass, where a compiled graph (inductor) writes the length later than an eager pass.
     """
 
     def __init__(self, cache_layer: Any, counted: bool, before: int | None = None) -> None:
@@ -163,9 +152,8 @@ def _following_class(cls: type) -> type:
     """A subclass of one cache layer class whose row and length operations are applied to the states as well.
 
     The class is assigned to the `__class__` of an existing object, because transformers 5.23 tests caches with
-    `isinstance` and grows them lazily, so neither the cache nor its layers can be replaced. Python allows the
-    assignment only for single inheritance without new slots; a mixin would change the object's layout. Only operations
-    that the class has are overridden. This can go when transformers lets a cache layer carry further per-row tensors.
+    `isinstance` and grows them lazily. Python allows that only for single inheritance without new slots. Only
+    operations that the class has are overridden. It can go when transformers lets a cache layer carry further tensors.
     """
 
     def change(layer: Any, operation: Callable[[TextState], TextState]) -> None:
