@@ -1,9 +1,7 @@
 """One forward pass of an adapter, from beginning to end: remember the text, find anchors, read, calculate, write.
 
-In: the output h of one decoder layer, the context of the call (`Call`) and the states on its KV cache. Out: h with
-updates added at the positions after anchors. The stages are in `anchors`, `steps` and `writing`, the weights and
-equations in `mappings`. The state that travels with a KV cache is in `state`; a pass of a compiled graph is in
-`graphs`.
+The stages are in `anchors`, `steps` and `writing`, the weights and equations in `mappings`, the state on a KV cache in
+`state`, a pass of a compiled graph in `graphs`.
 Try it: `pytest tests/tuner/test_layer.py`
 """
 
@@ -96,10 +94,9 @@ def _anchors(adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, 
     rules, new = adapter.rules, ids.shape[1]
     window = ids if rules.longest == 1 else state.recent(new + rules.longest - 1)
     anchors = anchors_of_call(call, rules, window, start, new)
-    if anchors is None and call.targets is not None:  # the report must have a loss
-        return [[NONE] * call.targets.operator.shape[1]] * len(ids)
-    if anchors is None and torch.is_grad_enabled():
-        return [[NONE]] * len(ids)  # every weight must receive a gradient, if only zero
+    if anchors is None and (call.targets is not None or torch.is_grad_enabled()):
+        # The report must have a loss, and every weight must receive a gradient, if only zero.
+        return [[NONE] * (1 if call.targets is None else call.targets.operator.shape[1])] * len(ids)
     return anchors
 
 
@@ -127,8 +124,8 @@ def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call
 def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:
     """The state of the text before this call's tokens h [B, T, H]."""
     rows, new = h.shape[:2]
-    digits, capacity = adapter.config.result_digits or 0, 0 if states is None else states.capacity
-    empty = functools.partial(TextState.empty, rows, digits, h.device, capacity, adapter.key)
+    capacity = 0 if states is None else states.capacity
+    empty = functools.partial(TextState.empty, rows, h.device, capacity, adapter.key)
     if states is None:
         return empty()
     state = states.get(adapter.name) or empty()
@@ -187,11 +184,8 @@ def inputs_of(adapter: Adapter, h: torch.Tensor, call: Call) -> list[torch.Tenso
 
 
 def compressed(adapter: Adapter, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """[B, T, d] features of the tokens with the inputs [B, T, H] of `inputs_of`.
-
-    In the dtype of these in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so
-    that a pass with a cache and one without it read the same.
-    """
+    """[B, T, d] features of the tokens with the inputs [B, T, H] of `inputs_of`. In training mode in their dtype, else
+    in two bytes per number, as they are stored with a KV cache, so that passes with and without one read the same."""
     reader, layers = adapter.reader, len(adapter.config.layers_read)
     states, embedded = inputs[:layers], inputs[layers:]
     features = reader.compress(states[0] if reader.mix is None else reader.mix(list(states)), *embedded)

@@ -6,9 +6,7 @@ joined with those of each call; they have at most a hundredth of the cache's siz
 which are compressed together.
 
 On a static KV cache the tensors have the size of the cache, and are written in place, also by compiled graphs
-(`graphs`); copies of the state share them.
-
-Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
+(`graphs`); copies of the state share them. Where states are stored is in `cache`.
 
 Shapes: those of `tuner`, A anchors per row of the whole text, C tokens that a static cache holds.
 Try it: `pytest tests/tuner/test_text_state.py`
@@ -29,21 +27,13 @@ from ..anchors import NONE, Anchors
 
 
 class Steps(NamedTuple):
-    """The results of the steps of a text, in the order of their anchors.
+    """The results of the steps of a text, in the order of their anchors; all int64."""
 
-    Attributes:
-        anchors: [B, A] int64 positions in the text, -1 for none.
-        digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
-        signs: [B, A] int64 signs of the results, 1 for minus.
-        status: [B, A] int64, a `calculator.Status` each.
-        scale: [B, A] int64, as in `calculator.Result`.
-    """
-
-    anchors: torch.Tensor
-    digits: torch.Tensor
-    signs: torch.Tensor
-    status: torch.Tensor
-    scale: torch.Tensor
+    anchors: torch.Tensor  # [B, A] positions in the text, -1 for none
+    digits: torch.Tensor  # [B, A, R] digit classes of the results without the point, left-aligned
+    signs: torch.Tensor  # [B, A] signs of the results, 1 for minus
+    status: torch.Tensor  # [B, A], a `calculator.Status` each
+    scale: torch.Tensor  # [B, A], as in `calculator.Result`
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
@@ -84,10 +74,10 @@ class TextState:
     rows: tuple[Row, ...] = ()
 
     @classmethod
-    def empty(cls, rows: int, result_digits: int, device: Any, capacity: int = 0, reader: str = "") -> TextState:
+    def empty(cls, rows: int, device: Any, capacity: int, reader: str) -> TextState:
         """The state of B texts without tokens and steps, with room for the `capacity` of a static cache."""
         none = torch.empty(rows, 0, dtype=torch.int64, device=device)
-        steps = Steps(none, none.new_empty(rows, 0, result_digits), none, none, none)
+        steps = Steps(none, none[..., None], none, none, none)
         return cls(steps, [[]] * rows, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     @property
@@ -108,12 +98,8 @@ class TextState:
 
     # ------------------------------------------------------------------------------------------ tokens
     def appended(self, ids: torch.Tensor, features: torch.Tensor | None) -> TextState:
-        """The state with T more tokens.
-
-        Args:
-            ids: [B, T] int64 token ids, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-            features: [B, T, d]; None if no step will read the text. On a static cache these may be written later.
-        """
+        """The state with T more tokens: ids [B, T] int64, and features [B, T, d], None if no step will read the
+        text. On a static cache these may be written later."""
         length = self.length + ids.shape[1]
         if self.is_static:
             state = self
@@ -177,11 +163,7 @@ class TextState:
         return self.ids[:, self._last(count)]
 
     def readable(self, count: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """The last n tokens, for a step that reads them; n is at most `count`.
-
-        Returns:
-            Features [B, n, d]; ids [B, n]; the position of the first token.
-        """
+        """The last n tokens, at most `count`: features [B, n, d]; ids [B, n]; the position of the first token."""
         assert self.features is not None
         ids = self.recent(count)
         return self.features[:, self._last(count)], ids, self.length - ids.shape[1]
