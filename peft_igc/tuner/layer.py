@@ -1,12 +1,7 @@
 """`IGCLayer`: the tuner layer, a child of its decoder layer (`layers.1.igc`) that acts in a forward hook on it instead
-of wrapping it. Therefore
-
-* module paths and classes of the base model stay the same, and LoRA reaches every linear layer, added before or after;
-* recorded hidden states contain the update;
-* gradient checkpointing of transformers (5.23), which replays `forward` but not its hooks, runs the adapter once.
-
-What one forward pass does is in `passes`. No per-call state is kept on the layer: it is in `call`, and the state that
-travels with a KV cache is in `state`.
+of wrapping it. So module paths and classes of the base model stay the same, LoRA reaches every linear layer, recorded
+hidden states contain the update, and gradient checkpointing of transformers (5.23), which replays `forward` without
+hooks, runs the adapter once. What a forward pass does is in `passes`; no state of a call is kept on the layer.
 Try it: `pytest tests/tuner/test_layer.py`
 """
 
@@ -58,8 +53,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def __init__(self, base_layer: nn.Module, base_model: nn.Module, hidden_size: int, layer_index: int) -> None:
         super().__init__()
-        # Kept in plain lists, because a module assigned to an attribute becomes a submodule: the decoder layer already
-        # owns this layer, so the module tree would have a cycle.
+        # In lists, because a module assigned to an attribute becomes a submodule: the module tree would have a cycle.
         self._base_layer = [base_layer]
         self._base_model: list[Any] = [base_model]
         self.hidden_size = hidden_size
@@ -69,8 +63,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_config: dict[str, IGCConfig] = {}
         self._keys: dict[str, str] = {}
         self.told: set[str] = set()  # what a user was told, of `notices`
-        self._disable_adapters = False
-        self.merged_adapters: list[str] = []
         self._number = number_of(self)
         # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
         self._handle = base_layer.register_forward_hook(self._hook, with_kwargs=True, prepend=True)
@@ -126,10 +118,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def _get_base_layer_device_and_dtype(
         self, base_layer: nn.Module
     ) -> tuple[torch.device | None, torch.dtype | None]:
-        """Device of the decoder layer's first parameter, and its first floating-point (or compute) dtype.
-
-        Overrides PEFT's version (0.21), which looks for `.weight`; a decoder layer has none.
-        """
+        """Device of the decoder layer's first parameter, and its first floating-point (or compute) dtype. PEFT's own
+        (0.21) looks for `.weight`, which a decoder layer has not."""
         device, dtype, executed_on = None, None, None
         for module in base_layer.modules():
             dtype = dtype or getattr(module, "compute_dtype", None)  # linear layers of bitsandbytes
@@ -146,11 +136,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         return device, dtype
 
     def bring_back(self, name: str) -> None:
-        """Ends the off-loading of an adapter's weights by accelerate (1.15), if they are.
-
-        Accelerate gives weights back around each module's `forward`. Ours are also used outside of it, are small, and
-        are in no index of a file on the disk.
-        """
+        """Ends the off-loading of an adapter's weights by accelerate (1.15), which gives them back around a module's
+        `forward`. Ours are also used outside of it, are small, and are in no index of a file on the disk."""
         for mapping in (self.igc_input_mapping[name], self.igc_output_mapping[name]):
             is_meta = next(mapping.parameters()).device.type == "meta"
             if is_meta and any(hasattr(module, "_hf_hook") for module in mapping.modules()):
