@@ -1,7 +1,6 @@
 """Anchor rules as token sequences: the assistant header of a chat template, and texts such as `=`.
 
-In: a Hugging Face tokenizer, fast or slow. Out: token ids for `turns`, `inline` and `ends` of
-`IGCConfig.anchors`. A rule is made here once; `anchors` finds its occurrences in a text.
+A rule of `IGCConfig.anchors` is made here once, of a tokenizer; `anchors` finds its occurrences in a text.
 """
 
 import re

@@ -1,8 +1,7 @@
 """`IGCModel`: the tuner that attaches the adapter to one decoder layer of a causal LM.
 
-In: a model and an `IGCConfig`. Out: the same model with an `IGCLayer` as a child of one decoder layer, and hooks on
-the causal LM. It follows PEFT's contract for tuners (`BaseTuner` of PEFT 0.21) and differs in three points: the
-adapter is a child of its target instead of a wrapper around it, it cannot be merged, and around a PEFT model it
+It follows PEFT's contract for tuners (`BaseTuner` of PEFT 0.21) and differs in three points: the adapter, an
+`IGCLayer`, is a child of its target instead of a wrapper around it, it cannot be merged, and around a PEFT model it
 attaches to that model's base (see `register`). The forward pass is in `layer` and `hooks`.
 """
 

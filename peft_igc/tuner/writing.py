@@ -1,7 +1,6 @@
 """Writing: which positions the results of steps are written to, and the update of their hidden states.
 
-In: the hidden states of a call, and the state of the text with its steps. Out: the hidden states with updates. The
-update itself is in `mappings`. The host knows what continues each result of the token interface
+The update itself is in `mappings`. The host knows what continues each result of the token interface
 (`TextState.continued`); the hidden interface writes digits wherever a step with a result governs.
 Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """

@@ -154,9 +154,8 @@ def with_fields(output: Any, fields: Fields, add_to_loss: bool) -> ModelOutput:
 class Capture:
     """Hook of a decoder layer: stores its output in the call, for calculators that read it at a later one.
 
-    With the index `EMBEDDINGS` it is a pre-hook of the first layer, and stores that layer's input. It contains
-    everything that the architecture does to embeddings (Gemma's scaling, OPT's projection, NEFTune's noise). An object
-    instead of a closure, so that copies and pickles of the model work.
+    With the index `EMBEDDINGS` it is a pre-hook of the first layer, and stores that layer's input: embeddings as the
+    architecture and NEFTune change them. An object instead of a closure, for copies and pickles of the model.
     """
 
     def __init__(self, model: nn.Module, index: int) -> None:

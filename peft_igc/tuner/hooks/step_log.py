@@ -1,9 +1,7 @@
 """The steps of a `generate` for its caller: where each answer comes from.
 
-In: the state of the text and the reading of each forward pass. Out: a `StepRecord` for each step of each returned
-sequence, in the field `igc_steps` of an output of `generate(..., return_dict_in_generate=True)`. Sequences that beam
-search returns are followed back through its `beam_indices`. Nothing is computed for a `generate` that returns tokens
-alone.
+A `StepRecord` for each step of each returned sequence is in the field `igc_steps` of an output of
+`generate(..., return_dict_in_generate=True)`. Sequences of beam search are followed back through its `beam_indices`.
 Try it: `pytest tests/tuner/test_step_log.py`
 """
 

@@ -1,7 +1,7 @@
 """Keys of adapter weights in a file and in a model, and checks that both fit.
 
-In: keys, shapes and values of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a
-model, a key contains the adapter name; in a file it does not. Reading and writing files is PEFT's work.
+An error names the file and the cure. In a model, a key contains the adapter name; in a file it does not. Reading and
+writing files is PEFT's work.
 """
 
 import itertools
@@ -34,7 +34,7 @@ def own_key(adapter_name: str) -> re.Pattern[str]:
 
 
 def bare_key(key: str) -> str:
-    """`key` without PEFT's prefix, as in a base model without PEFT."""
+    """`key` without PEFT's prefix."""
     return key.removeprefix(PREFIX)
 
 

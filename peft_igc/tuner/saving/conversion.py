@@ -1,8 +1,7 @@
 """Changes adapters that earlier versions saved to the present format; their weights stay as they are.
 
-In: the folder of an adapter of format 1 or 2, and its tokenizer. Out: the same folder in the present format: the
-vocabulary is in the file of the weights, and the config has neither token table nor symbol table. An adapter of format
-1 gets what the rules need to read expressions. Nothing else reads earlier formats.
+The folder of an adapter of format 1 or 2 gets the vocabulary in the file of the weights, and a config without token
+table and symbol table. Nothing else reads earlier formats.
 Try it: `peft-igc convert DIR --tokenizer TOKENIZER`
 """
 

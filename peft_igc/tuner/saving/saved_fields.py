@@ -1,7 +1,4 @@
-"""What the fields of a saved `adapter_config.json` mean to this version of the package.
-
-In: `IGCConfig.__init__`. Out: the same, which refuses a config of another format, and fields that it does not know.
-"""
+"""Which saved `adapter_config.json` this version of the package loads: not of another format, no unknown fields."""
 
 import dataclasses
 import functools
@@ -31,11 +28,8 @@ class OldFormatError(ValueError):
 
 
 def check_saved_fields(init: Any) -> Any:
-    """Wraps `IGCConfig.__init__` to check the fields of a saved config: of an older version, or of a newer one.
-
-    Every way in which PEFT 0.21 loads a config calls `__init__` with the saved fields. Without this wrapper PEFT would
-    drop unknown fields with a warning that advises upgrading PEFT, and the adapter would silently do something else.
-    """
+    """Wraps `IGCConfig.__init__`, which PEFT 0.21 calls with the fields of any saved config, to check them. PEFT would
+    drop unknown ones with a warning that advises upgrading PEFT, and the adapter would do something else."""
 
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **values: Any) -> None:

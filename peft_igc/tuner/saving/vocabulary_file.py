@@ -1,6 +1,5 @@
 """The vocabulary of an adapter, a tensor in the file of its weights, so that it is loaded without its tokenizer.
 
-In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an error that names the file and the cure.
 A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
 """
 
