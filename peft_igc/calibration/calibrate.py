@@ -344,7 +344,7 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
             parts = zip(decisions, *(_last(step, x).tolist() for x in reading.chances()[:3]), strict=True)
-            found.append([0.0 if one is None else certainty(*chances, one.stated) for one, *chances in parts])
+            found.append([0.0 if one is None else certainty(chances, one.stated) for one, *chances in parts])
         else:
             found.append(_last(step, reading.choose().probability).tolist())
     return list(zip(*found, strict=True))

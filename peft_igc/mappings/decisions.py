@@ -11,7 +11,7 @@ step, and results as tensors.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -171,12 +171,13 @@ def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
     return confidence[kind] if isinstance(confidence, Mapping) else confidence
 
 
-def certainty(asked: float, operation: float, operands: float, stated: Stated) -> float:
+def certainty(chances: Sequence[float], stated: Stated) -> float:
     """The probability that `confidence` is compared with: that a calculation is asked for, and that it is the one that
-    is read; its arguments are of `readings.Chances`.
+    is read. `chances` are the first three of `readings.Chances`.
 
     A text that states its operation seldom asks for anything else. What it states, the network is not asked.
     """
+    asked, operation, operands = chances
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
     return asked * (1.0 if stated >= Stated.BETWEEN else operation) * (1.0 if stated == Stated.WHOLE else operands)
@@ -209,7 +210,7 @@ def decided(
             kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
             least = max(least_of(confidence, kind), 0.5)
             one = _decided(limits, least, said, texts, step, reading)
-            found[step] = one._replace(kind=kind, probability=certainty(*_chances(reading), one.stated))
+            found[step] = one._replace(kind=kind, probability=certainty(_chances(reading), one.stated))
     return tuple(found)
 
 
@@ -224,18 +225,18 @@ def _decided_alone(said: Said, texts: StepTexts, step: int, fewest: int) -> Deci
     return None
 
 
-def _chances(reading: Sequence[int]) -> Iterator[float]:
+def _chances(reading: Sequence[int]) -> list[float]:
     """The probabilities of `Pointing.summary`."""
-    return (chance / SCALE for chance in reading[1:4])
+    return [chance / SCALE for chance in reading[1:4]]
 
 
 def _decided(
     limits: Limits, least: float, said: Said, texts: StepTexts, step: int, reading: Sequence[int]
 ) -> Decision:
     """The decision of a step that a network has read; `least` is the certainty that it needs."""
-    asked, operation, operands = _chances(reading)
-    if certainty(asked, operation, operands, Stated.WHOLE) < least:
-        return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
+    chances = _chances(reading)
+    if certainty(chances, Stated.WHOLE) < least:
+        return _silent(said, "no_arithmetic" if chances[0] < 0.5 else "unsure")
     if said.ruled:
         return _by_rule(said)
     symbol = limits.operations[reading[0]]
@@ -250,7 +251,7 @@ def _decided(
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, said.reason.name.lower())
     found, stated = answer(said.text, symbol, spans, [negated for _, negated in pointed], limits)
-    if certainty(asked, operation, operands, stated) < least:
+    if certainty(chances, stated) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, stated=stated)

@@ -26,7 +26,7 @@ from .values import Item, Limits, Reason, Reduction, Refusal, Refused, Span, Val
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
-_STATES = frozenset({"space", "currency", "operator", "minus", "link", *_SYMBOLS})  # of an operation between two numbers
+_STATES = frozenset({"space", "currency", "operator", "minus", "link", *_SYMBOLS})  # may state an operation alone
 _POWERS = frozenset({"squared", "cubed"})  # may name the function itself
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}

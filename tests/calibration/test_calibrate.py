@@ -192,7 +192,7 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
                 model(**batch_of(tokenizer, [prompt]))
             step = seen[0]
             *chances, _ = (x[0, -1].item() for x in step.reading.chances())
-            found = certainty(*chances, step.decision(0, 0).stated)
+            found = certainty(chances, step.decision(0, 0).stated)
             assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)
 
 

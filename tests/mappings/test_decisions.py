@@ -117,12 +117,12 @@ def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipp
 
 
 def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_about_operands():
-    assert certainty(0.9, 1.0, 1.0, Stated.NOTHING) == pytest.approx(0.9)
-    assert certainty(0.9, 1.0, 1.0, Stated.NAMED) == pytest.approx(1.8 / 1.9)
-    assert certainty(1.0, 0.9, 0.8, Stated.NOTHING) == pytest.approx(0.72)
-    assert certainty(1.0, 0.9, 0.8, Stated.NAMED) == pytest.approx(0.72)
-    assert certainty(1.0, 0.5, 0.8, Stated.BETWEEN) == pytest.approx(0.8)
-    assert certainty(1.0, 0.5, 0.0, Stated.WHOLE) == pytest.approx(1.0)
+    assert certainty((0.9, 1.0, 1.0), Stated.NOTHING) == pytest.approx(0.9)
+    assert certainty((0.9, 1.0, 1.0), Stated.NAMED) == pytest.approx(1.8 / 1.9)
+    assert certainty((1.0, 0.9, 0.8), Stated.NOTHING) == pytest.approx(0.72)
+    assert certainty((1.0, 0.9, 0.8), Stated.NAMED) == pytest.approx(0.72)
+    assert certainty((1.0, 0.5, 0.8), Stated.BETWEEN) == pytest.approx(0.8)
+    assert certainty((1.0, 0.5, 0.0), Stated.WHOLE) == pytest.approx(1.0)
 
 
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
