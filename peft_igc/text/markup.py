@@ -1,4 +1,4 @@
-r"""Marks of LaTeX, Markdown and HTML, in which large models write, as plain characters.
+r"""Marks of LaTeX and Markdown, in which large models write, as plain characters.
 
 In: a text such as `\( 9 \times \$2 =`. Out: a text of the same length, `   9 *       $2 =`. Characters stay where they
 are, those of a fraction within two places. What is not known stays, and refuses what it touches: other commands, and
@@ -7,7 +7,6 @@ marks that may be brackets or operators. Try it: `pytest tests/text/test_markup.
 
 from __future__ import annotations
 
-import html
 import re
 
 from .pieces import FILL, kind_of
@@ -51,24 +50,18 @@ _AMOUNT = re.compile(rf"\s*\$?[0-9][0-9.,{FILL}]*%?[A-Za-z\s]*")
 _ROOT = re.compile(r"\\sqrt\{([^{}\\]*)\}")
 _POWER = re.compile(r"\^\{([^{}\\]*)\}")
 # A line break, with its height. A row that goes on with `=` belongs to the row before it.
-_BREAK = re.compile(
-    rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)"
-    rf"(?=[A-Za-z ]+:\s*&|[^\s&\\A-Za-z:{_ENDS}]|\Z)"
-)
+_BREAK = re.compile(rf"([^{_ENDS}({{}}\\\s]\s*)(\\\\(?:\[[0-9a-z.]*\])?)(\s*(?:&\s*)?)(?![\s&\\A-Za-z:{_ENDS}])")
 # Bold type; a power has something on its left.
 _BOLD = re.compile(r"(?<![\w)*.])(\*\*)(?=[^\s*])((?:[^*\n]|(?<!\*)\*(?!\*))*)(?<=[^\s*])(\*\*)(?![\w(*])")
 _ITEM = re.compile(r"(\n[ \t]*)([-*•])(?=[ \t]([^\n]*))")
 _ROW = re.compile(r"^[ \t]*\|[ \t].*?[ \t]\|[ \t].*", re.MULTILINE)  # of a table, whose cells are lines
 _OPEN_CELL = re.compile(rf"[{_ENDS}(]\s*\||\|\s*[{_ENDS}(]")
-_ENTITY = re.compile(r"&#?[A-Za-z0-9]+;")
 _ARROWS = frozenset("→⇒⟹")
 _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 
 
 def plain(text: str) -> str:
     """A text without marks of LaTeX and Markdown, of the same length."""
-    if "&" in text:
-        text = _ENTITY.sub(lambda match: html.unescape(match[0]).ljust(len(match[0])), text)
     text = _ITEM.sub(_item, text)
     if "**" in text:
         text = _BOLD.sub(_apart, text)

@@ -8,7 +8,7 @@ from peft_igc.text.markup import plain
 
 
 PARTS = [*r"\( \) \[ \] \\ \times \div \frac{1}{2} \frac{ \text{ }{ } {,} \, \quad & \$ $$ \% ^{2} \sqrt{".split(" ")]
-PARTS += ["&times;", "&#8722;", "**", "\n- ", "\n* ", "| ", " |", "→", "12", "3,000", "cats", " ", "\n", "=", "+", "-"]
+PARTS += ["**", "\n- ", "\n* ", "| ", " |", "→", "12", "3,000", "cats", " ", "\n", "=", "+", "-"]
 
 
 def test_every_text_keeps_its_length_and_long_ones_cost_little():
