@@ -17,10 +17,9 @@ from typing import Any
 from benchmarks.common.measuring import command, facts, write
 from benchmarks.common.shapes import lora_rank
 from benchmarks.common.trainings import best_rate, trained
-from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_test_set
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import tiny_base
-from peft_igc.sft.measure import OPERATIONS
 
 
 IGC, LORA = "igc", "lora"
@@ -35,7 +34,7 @@ def tested(model: Any, tokenizer: Any, items: list[Any]) -> dict[str, Any]:
     """Exact match, in all and of each operation, whose items weigh equally."""
     report = evaluate(model, tokenizer, items, max_new_tokens=16)
     operations = {}
-    for name in OPERATIONS:
+    for name in OPERATION_NAMES.values():
         parts = [score for group, score in report["groups"].items() if group.endswith(name)]
         right, n = sum(one["exact_match"] * one["n"] for one in parts), sum(one["n"] for one in parts)
         operations[name] = right / n

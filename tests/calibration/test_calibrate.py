@@ -191,8 +191,8 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
             with watching() as seen:
                 model(**batch_of(tokenizer, [prompt]))
             step = seen[0]
-            *chances, _ = (x[0, -1].item() for x in step.reading.chances())
-            found = certainty(chances, step.decision(0, 0).stated)
+            *parts, _ = (x[0, -1].item() for x in step.reading.chances())
+            found = certainty(parts, step.decision(0, 0).stated)
             assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)
 
 
