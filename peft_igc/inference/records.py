@@ -167,9 +167,11 @@ class Answer:
     def source(self) -> str:
         """Where the answer comes from, in one line."""
         if self.written:
-            return f"calculated: {self.expression or 'an earlier calculation'}"
+            rounded = ", rounded" * bool(self.step and self.step.rounded)
+            return f"calculated: {self.expression or 'an earlier calculation'}{rounded}"
         if self.reason is None:  # the model overruled what was written, or the answer was cut
-            return f"by the model alone, although {self.expression} was calculated"
+            whose = "cut short" if self.cut else "by the model alone"
+            return f"{whose}, although {self.expression} was calculated"
         return f"by the model alone, calculator {self._told.summary}"
 
     @property

@@ -41,6 +41,7 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(trained):
         ("3.33", "3.33", True),
         ("17%", "17%", False),
     ]
+    assert (rounded.source, exact.source) == ("calculated: 10 / 3, rounded", "calculated: 12% + 5%")
     assert rounded.step.calculation == "10 / 3 ≈ 3.33"
     found = trace(*trained, prompts[0])
     assert "result     3.33  rounded" in found.format()
@@ -65,6 +66,7 @@ def test_an_answer_that_is_cut_or_overrules_the_calculation_is_the_models_own(tr
     assert (answer.text, answer.cut, answer.written) == ("2088", True, True)
     (part,) = generate_answers(*trained, ["What is 58 times 36?"], max_new_tokens=1, return_steps=True)
     assert (part.text, part.written) == ("208", False)
+    assert part.source == "cut short, although 58 * 36 was calculated"
     overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
     assert not overruled.written
     assert overruled.source == "by the model alone, although 58 * 36 was calculated"
