@@ -41,7 +41,7 @@ _PIECE = re.compile(
     r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,]\ufdd2*[0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
     r"|\*\*|\r\n|\\[a-zA-Z]+|(?s:.)"
 )
-_LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
+_LITERAL = re.compile(r"(?=\.?[0-9])(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]+)?(?:/-)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,18 +94,15 @@ class Pieces(NamedTuple):
     ends: list[int]  # the character after each
 
 
-_APOSTROPHES = ("'", "\u2019")
-
-
 def split(text: str, start: int = 0) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
     kinds = [kind_of(one) for one in said]
-    for at in [at for at, one in enumerate(said) if one in _APOSTROPHES and kinds[at + 1 : at + 2] == ["letter"]]:
-        if said[at - 1][-1:].isalpha():  # `what's` has no variable
-            kinds[at + 1] = "letters"
-    ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
+    for at, kind in enumerate(kinds):
+        if kind == "'" and kinds[at + 1 : at + 2] == ["letter"] and said[at - 1][-1:].isalpha():
+            kinds[at + 1] = "letters"  # `what's` has no variable
+    ends = list(itertools.accumulate(map(len, said[1:]), initial=start))
     kinds[0] = "edge"
     if start:
         del said[1:2], kinds[1:2], ends[:1]
@@ -166,14 +163,7 @@ def kind_of(said: str) -> str:
 
 def literal(said: str) -> Fraction | None:
     """The exact value of a number, None if it has another form than `1,234.50` or `.5`."""
-    said = said.replace(FILL, "")
-    if said.isdigit():
-        return Fraction(int(said))
-    match = _LITERAL.fullmatch(said)
-    if match is None or not (match[1] or match[2]):
-        return None
-    whole, places = (match[1] or "").replace(",", ""), match[2] or ""
-    return Fraction(int(whole + places), 10 ** len(places))
+    return Fraction(plain(said)) if _LITERAL.fullmatch(said.replace(FILL, "")) else None
 
 
 def plain(said: str) -> str:
