@@ -18,16 +18,14 @@ from .pieces import CONTROL, Pieces, literal, past, split
 from .values import Span
 
 
-_NUMERIC = STRANGE | {"function"}
-_COUNTED = _NUMERIC | {"number", "one"}
+_COUNTED = STRANGE | {"function", "number", "one"}
 _BREAKING = frozenset({"%", "^", "!", "other", "dash"})
-_ENDS = frozenset({"edge", "line", "control"})
 _MARKS = frozenset({".", ",", ":", "-", "'"})
 _PAIRS = frozenset({".", ",", ":"})
 _OPERATIONS = frozenset({"operator", "minus", "link"})
 _OPERATORS = frozenset({"+", "-", "*", "/", "="}) | OPEN
-_TOUCHED_BEFORE = ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "currency"}
-_TOUCHED_AFTER = ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
+_TOUCHED_AFTER = ALL_WORDS | STRANGE | _BREAKING | {"currency"}
+_TOUCHED_BEFORE = _TOUCHED_AFTER | CLOSE | {"'", "number"}
 _OPERANDS = NUMBERS | CLOSE
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
 _BEFORE_A_SIGN = _OPERATIONS | {"edge", "cut", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
@@ -66,11 +64,7 @@ def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:
 
 def _counts(pieces: Pieces, at: int) -> bool:
     """Whether `one` is next to the word of an operation: `5 plus one`, but `each one of 5`."""
-    return any(
-        pieces.kinds[at + step] == "space" and pieces.kinds[at + 2 * step] in _OPERATIONS
-        for step in (-1, 1)
-        if 0 <= at + 2 * step < len(pieces.kinds)
-    )
+    return any(pieces.kinds[at + step] == "space" and pieces.kinds[at + 2 * step] in _OPERATIONS for step in (-1, 1))
 
 
 def _number(pieces: Pieces, at: int, percents: bool) -> Number:
@@ -106,7 +100,7 @@ def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
     if kinds[after] == "currency" or (percents and kinds[after] == "%"):  # `5€`
         after += 1
     if kinds[after] == "!":  # `91 minus 37!` exclaims, `3!` may not
-        return kinds[past(kinds, after, 1, "!")] not in _ENDS or len(pieces.said[at]) < 2
+        return kinds[past(kinds, after, 1, "!")] not in ("line", "control") or len(pieces.said[at]) < 2
     if kinds[after] == "space":
         return kinds[past(kinds, after, 1, "space")] in ("scale", "letter", "ordinal")
     if kinds[after] in _MARKS:
