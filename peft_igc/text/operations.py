@@ -118,8 +118,6 @@ def _power(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
         raise Refused(Reason.EXPONENT)
     if a == 0 and b == 0:
         raise Refused(Reason.UNDEFINED)
-    if abs(a) in (0, 1):
-        return a if b % 2 or a >= 0 and b else Fraction(1)
     if b * max(a.numerator.bit_length() - 1, a.denominator.bit_length() - 1) > MOST_BITS:
         raise Refused(Reason.OVERFLOW)
     return Fraction(a ** int(b))
