@@ -101,13 +101,6 @@ class Progress:
         vars(later).update(vars(self))
         return later, [None if later.is_over else later._take(token) for token in tokens]
 
-    def _known(self) -> str:
-        """The number with the zero that `.5` lacks, if it is a beginning of the result; empty if it is not."""
-        if not self._fits:
-            return ""
-        number = "0" * self._number.startswith(".") + self._number
-        return number if self._plain.startswith(number) else ""
-
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
         spelled, position, plain = self._style.table.characters(token), self.position, self._plain
@@ -124,7 +117,8 @@ class Progress:
                 before = ""
             self._number = before + number
         self._joins, self._last = spelled in JOINTS and before != "", spelled
-        known = self._known() if self._number else ""
+        begun = "0" * self._number.startswith(".") + self._number  # with the zero that `.5` lacks
+        known = begun if self._fits and plain.startswith(begun) else ""
         leading = known != "" and self._number == "."  # the point of `.5`, or the end of a sentence
         inside = self._number != "" and not leading and (number != "." or known != "")
         self._whole = whole = known == plain
