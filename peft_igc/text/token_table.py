@@ -142,9 +142,8 @@ class TokenTable:
         text = vocabulary.texts[token]
         if not text or token in vocabulary.control or token in self.unused:
             return OTHER
-        if _NUMBER.fullmatch(text) or (self.point is not None and _POINTED.fullmatch(text)):
-            return text
-        if text in JOINTS or text == "%":
+        number = _NUMBER.fullmatch(text) or (self.point is not None and _POINTED.fullmatch(text))
+        if number or text in JOINTS or text == "%":
             return text
         if vocabulary.tokens[token] in _ENDS_OF_MINUS or ends_in_minus(text):
             return "-"
