@@ -30,7 +30,6 @@ _LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
-_DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `<=`, `:=` and `!=` state no result
 _GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "{", "number", "function"})
 _ODD = frozenset("~_")  # after a number: `= 1~200`, `= 10_2`
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
@@ -85,8 +84,6 @@ def check(text: str) -> list[Claim]:
     for at, kind in enumerate(kinds):
         about = said[at] in _ABOUT
         if kind not in ("=", "equal") and not about:
-            continue
-        if kinds[at - 1] in _DOUBLED or kinds[at + 1] in ("=", "relation"):
             continue
         number = _number(pieces, at + 1)
         if number is None:
