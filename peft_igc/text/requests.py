@@ -76,6 +76,9 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         operands = [
             _operand(pieces, listed, span, minus, function) for span, minus in zip(spans, negated, strict=True)
         ]
+        before = [one.at - 1 for one in operands]
+        if len({pieces.said[at] for at in before if pieces.kinds[at] == "currency"}) > 1:
+            raise Refused(Reason.CURRENCIES, operands[-1].span)
         said, named = stated_operations(pieces, operands)
         if said | named == {operation}:
             first, last = sorted((operands[0].at, operands[-1].at))
