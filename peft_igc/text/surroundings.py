@@ -205,7 +205,6 @@ def _before_list_number(read: Expression, at: int) -> int:
     return before
 
 
-_PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})
 _WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"} | dict.fromkeys(BAD_WORDS, "bad")
 _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _GAPS |= {"word": "word gap", "listed": "word gap"}
@@ -223,13 +222,6 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
     """
     phase = "clean"
     while (kind := read.kind(at)) != "edge":
-        if kind in _PLAIN:  # words are most of a long text
-            if kind == "space":
-                phase = _GAPS.get(phase, phase)
-            else:
-                read.spoken, phase = True, "listed"
-            at -= 1
-            continue
         if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
             if phase not in ("clean", "equals", "word", "word gap"):
                 raise read.refuse(Reason.NOT_UNDERSTOOD, at)
@@ -267,6 +259,8 @@ def _inside(read: Expression, at: int, touched: bool) -> int | None:
 
 def _met(kind: str, phase: str) -> str:
     """The phase of `after` with one more piece."""
+    if kind == "space":
+        return _GAPS.get(phase, phase)
     if kind in ALL_WORDS:
         return _WORD_PHASES.get(kind, "listed")
     if kind == "=":
