@@ -17,10 +17,8 @@ from .values import Item, Limits, Reason, Refused, Span
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
-WORDS = frozenset({"letters", "unit", "glue", "request", "per", "month", "ordinal", "scale", "letter"})
-WORDS |= {"equal", "article"}
-ALL_WORDS = WORDS | {"number_word", "and", "of", "one", "x", "operator", "minus", "function", "modifier"}
-ALL_WORDS |= {"rounding", "link", "sign"}
+WORDS = frozenset("letters unit glue request per month ordinal scale letter equal article".split())
+ALL_WORDS = WORDS | set("number_word and of one x operator minus function modifier rounding link sign".split())
 NUMBERS = frozenset({"number", "%"})
 _TOUCHES = ALL_WORDS - {"x"} | STRANGE | {"dash", "!", "other"}  # no operand touches these
 _UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
@@ -223,11 +221,10 @@ class Expression:
             if kind == "." or before in NUMBERS or before in STRANGE or (kind == "," and apart):
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at)
             return self._leave(at - (kind == ","))
-        left = self.skip(at - 1) if kind == "dash" or (kind == "." and gap) else 0
         if kind == "dash":
-            return self._remark(left)
-        if left and self.kind(left) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
-            raise self.refuse(Reason.MALFORMED, left)
+            return self._remark(self.skip(at - 1))
+        if kind == "." and gap and self.kind(self.skip(at - 1)) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
+            raise self.refuse(Reason.MALFORMED, self.skip(at - 1))
         return self._leave(at)
 
     def _remark(self, at: int) -> int:
