@@ -81,8 +81,7 @@ def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: boo
     `strict` as of `_without_others`; with `in_words` there may be words between the numbers.
     """
     shift = max(len(text) - MOST_READ, 0)
-    if "–" in text[shift:]:
-        text = text[:shift] + _SPACED_DASH.sub("-", text[shift:])
+    text = text[:shift] + _SPACED_DASH.sub("-", text[shift:])
     found = _read_wish(text, limits)
     if isinstance(found, Value) or found.reason not in _EXCUSED:
         return found
@@ -210,29 +209,18 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     if found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return None
     start = found.span[0]
-    kinds = split(text[:start]).kinds
-    before = [kind for kind in kinds if kind not in ("space", "currency")]
-    mixed = before[-1] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
-    if before[-1] not in _PLAIN_BEFORE or mixed:
+    kinds, said, _ = split(text[:start])
+    at = past(kinds, len(kinds) - 1, -1, "space", "currency")
+    mixed = kinds[at] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
+    if kinds[at] not in _PLAIN_BEFORE or mixed:
         return None
-    separated = before[-1] == "equal" or _last_word(text[:start]) in words().reasons  # `16 is 32 / 2`
-    if strict and not (separated and _is_apart(before, text[:start])):
-        return None
-    alone = _read_wish(text[start:], limits)
-    return _moved(alone._replace(alone=False), start) if isinstance(alone, Value) else _moved(alone, start)
-
-
-def _is_apart(before: list[str], text: str) -> bool:
-    """Whether no sign reaches over the words before an expression, `20 + what is 3 * 4`, and no remainder is asked."""
-    sign = next((kind for kind in reversed(before) if kind not in ALL_WORDS), "edge")
-    sentence = re.split(r"[.?!\n]\s", text)[-1].casefold()
-    return sign not in BINARY | {"^", "("} and REMAINDER.isdisjoint(_PART.findall(sentence))
-
-
-def _last_word(text: str) -> str:
-    """The word that a text ends with, in `casefold`; empty if it ends with something else."""
-    match = re.search(r"([^\W\d_]+)[\s$€£]*\Z", text)
-    return match[1].casefold() if match else ""
+    if strict:
+        separated = kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
+        sign = kinds[past(kinds, at, -1, "space", "currency", *ALL_WORDS)]  # `20 + what is 3 * 4`
+        sentence = re.split(r"[.?!\n]\s", text[:start])[-1].casefold()
+        if not separated or sign in BINARY | {"^", "("} or not REMAINDER.isdisjoint(_PART.findall(sentence)):
+            return None
+    return _moved(_read_wish(text[start:], limits), start)
 
 
 def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
@@ -284,20 +272,19 @@ def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
     differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
     if differ and any(item.kind in ("+", "-") for item in found.items):
         return None
-    return _moved(found._replace(alone=False), start)
+    return _moved(found, start)
 
 
 def _moved(found: Found, by: int) -> Found:
-    """What was found in a text that begins some characters after the whole one."""
+    """What was found in a part of a text, in the text: the part begins some characters after it, and is not alone."""
 
-    def there(span: Span) -> Span:
-        return span[0] + by, span[1] + by
+    def there(span: Span | None) -> Any:
+        return span and (span[0] + by, span[1] + by)
 
-    changed: dict[str, Any] = {"items": tuple(item._replace(span=there(item.span)) for item in found.items)}
-    changed["reductions"] = tuple(step._replace(span=there(step.span)) for step in found.reductions)
-    spans = ["span"] if isinstance(found, Value) else ["span", "culprit"]
-    changed |= {name: there(span) for name in spans if (span := getattr(found, name)) is not None}
-    return found._replace(**changed)  # type: ignore[return-value]
+    items = tuple(item._replace(span=there(item.span)) for item in found.items)
+    steps = tuple(step._replace(span=there(step.span)) for step in found.reductions)
+    found = found._replace(items=items, span=there(found.span), reductions=steps)
+    return found._replace(alone=False) if isinstance(found, Value) else found._replace(culprit=there(found.culprit))
 
 
 def _words_matter(clause: str, first: int) -> bool:
