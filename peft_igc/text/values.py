@@ -211,12 +211,9 @@ def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: 
         if value == 0 != exact and not rounding.always:  # it would say nothing of the value
             raise Refused(Reason.INEXACT)
         shown = max(rounding.shown_places(value), 0) if rounding.always else shown
-        places = max(places_of(value) or 0, shown)
-    if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
-        raise Refused(Reason.OVERFLOW)
-    if places and not limits.decimals:
-        raise Refused(Reason.INEXACT)
     text = written(value, shown)
     if len(text.lstrip("-").replace(".", "")) > limits.result_digits:
         raise Refused(Reason.OVERFLOW)
+    if "." in text and not limits.decimals:
+        raise Refused(Reason.INEXACT)
     return value, text
