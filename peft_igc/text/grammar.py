@@ -42,13 +42,16 @@ class Operand(NamedTuple):
 
 def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Operand:
     """The value of an expression within `limits`, else a `Refused`. Its steps up to there are added to `steps`."""
-    numbers = sum(item.kind == "number" for item in items)
     _check_brackets(items)
-    if numbers > limits.operands:
+    if sum(item.kind == "number" for item in items) > limits.operands:
         raise Refused(Reason.TOO_MANY_OPERANDS)
     if len(items) > ITEMS_PER_OPERAND * limits.operands:
         raise Refused(Reason.TOO_LONG)
-    return _Parser(items, limits, steps).whole()
+    parser = _Parser(items, limits, steps)
+    found = parser.operation(1)
+    if parser.left[-1] is not _END:
+        raise _malformed(parser.left[-1])
+    return found
 
 
 def _check_brackets(items: Sequence[Item]) -> None:
@@ -70,28 +73,21 @@ class _Parser:
         self.left = [_END, *reversed(items)]
         self.limits, self.steps, self.depth = limits, steps, 0
 
-    def whole(self) -> Operand:
-        """All items as one operand."""
-        found = self._operation(1)
-        if self.left[-1] is not _END:
-            raise _malformed(self.left[-1])
-        return found
-
-    def _operation(self, least: int) -> Operand:
+    def operation(self, least: int) -> Operand:
         """An operand, and the operators after it that bind as `least` or more, with theirs."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise Refused(Reason.TOO_LONG)
         if self.left[-1].kind in ("+", "-"):
             sign = self.left.pop()
-            found = self._operation(SIGN)
+            found = self.operation(SIGN)
             value = -found.value if sign.kind == "-" else found.value
             found = found._replace(value=value, span=(sign.span[0], found.span[1]))
         else:
             found = self._operand()
         while (operator := OPERATORS.get(self.left[-1].kind)) is not None and operator.precedence >= least:
             kind = self.left.pop().kind
-            found = self._applied(kind, found, self._operation(operator.precedence + (not operator.from_right)))
+            found = self._applied(kind, found, self.operation(operator.precedence + (not operator.from_right)))
         self.depth -= 1
         return found
 
@@ -101,7 +97,7 @@ class _Parser:
         if item.kind == "number":
             found = Operand(item.value, False, item.span)
         elif item.kind in CLOSING:
-            found = self._operation(1)
+            found = self.operation(1)
             closing = self.left.pop()
             if closing.kind == ",":
                 raise _malformed(closing)
@@ -122,7 +118,7 @@ class _Parser:
     def _called(self, call: Item) -> Operand:
         found = []
         while self.left.pop().kind not in CLOSING.values():  # the opening bracket, a comma, the closing bracket
-            found.append(self._operation(1))
+            found.append(self.operation(1))
             closing = self.left[-1]
         function, span = FUNCTIONS.get(call.name), (call.span[0], closing.span[1])
         if function is None:
