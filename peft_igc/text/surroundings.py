@@ -17,6 +17,7 @@ import re
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
 from .operations import FUNCTIONS
+from .pieces import past
 from .values import Reason, Refused, Span
 
 
@@ -172,10 +173,8 @@ def before_request(read: Expression, at: int) -> bool:
             phase = "line"
         elif kind == "space":
             phase = phase if phase == "line" else ""
-        elif kind in NUMBERS and phase == "mark" and need:
-            raise read.refuse(Reason.LOOK_ALIKE, at)
-        elif kind == "number" and phase == "mark":
-            words, phase, at = 0, "", _before_list_number(read, at) + 1
+        elif phase == "mark" and _is_list_number(read, at):
+            words, phase = 0, ""
         elif kind in NUMBERS or kind in STRANGE:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
@@ -195,14 +194,10 @@ def before_request(read: Expression, at: int) -> bool:
     return alone
 
 
-def _before_list_number(read: Expression, at: int) -> int:
-    """The end of the line, or the beginning of all, before a list number of one or two digits."""
-    before = at - 1
-    while read.kind(before) == "space" or read.kind(before) in OPEN:
-        before -= 1
-    if not read.is_short(at) or read.kind(before) not in ("edge", "control", "line"):
-        raise read.refuse(Reason.OTHER_NUMBER, at)
-    return before
+def _is_list_number(read: Expression, at: int) -> bool:
+    return (
+        read.kind(at) == "number" and read.is_short(at) and read.kind(read.skip(at - 1)) in ("edge", "control", "line")
+    )
 
 
 _WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"} | dict.fromkeys(BAD_WORDS, "bad")
@@ -228,12 +223,14 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
             read.sure = phase == "equals"
             return at, phase.startswith("word")
         if kind in CLOSE and read.opened(at):
-            inside = _inside(read, at, touched=phase in ("bad", "bad gap", "mark"))
-            if inside is None:
-                read.sure = True
-                return at, False
-            phase, at = "clean", inside
-            continue
+            inside = past(read.kinds, at - 1, -1, "space", *CLOSE)
+            if read.kind(inside) not in NUMBERS:  # a remark
+                phase, at = "clean", inside
+                continue
+            if phase in ("bad", "bad gap", "mark"):
+                raise read.refuse(Reason.NOT_UNDERSTOOD, inside)
+            read.sure = True
+            return at, False
         if kind in CLOSE and read.kind(read.skip(at - 1)) in NUMBERS | CLOSE:
             raise read.refuse(Reason.UNBALANCED, at)  # `What is 9 - 4 - 1 ) ?`
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
@@ -243,18 +240,6 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
         phase = _met(kind, phase)
         at -= 1
     raise read.refuse(Reason.NO_EXPRESSION, 0)
-
-
-def _inside(read: Expression, at: int, touched: bool) -> int | None:
-    """The piece within a closing bracket of a remark after a request; None if an expression ends there."""
-    inside = at - 1
-    while read.kind(inside) == "space" or (read.kind(inside) in CLOSE and not touched):
-        inside -= 1
-    if read.kind(inside) not in NUMBERS:
-        return inside
-    if touched:
-        raise read.refuse(Reason.NOT_UNDERSTOOD, inside)
-    return None
 
 
 def _met(kind: str, phase: str) -> str:
