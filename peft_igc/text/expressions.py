@@ -44,7 +44,7 @@ class Expression:
         self.known, self.limits = words(), limits
         self.items: list[Item] = []  # the last one first
         self.units: list[tuple[str, str]] = []  # the measures that numbers have, as quantity and name
-        self.currencies: list[tuple[str, Span]] = []  # their signs
+        self.currencies: list[int] = []  # the pieces of their signs
         self.too_long: Span | None = None  # a number of more digits than the limits allow
         self.left = self.words_before = 0  # the first piece before the expression, and how many words were read there
         self.end = -1  # the character after the last unit before an anchor `=`, -1 without one
@@ -55,7 +55,6 @@ class Expression:
         self.joined = False  # units with `per` or a mark between were read: `miles per hour`
 
     def kind(self, at: int) -> str:
-        """The kind of a piece."""
         if at == 0 and self.kinds[0] == "cut":
             raise NeedsMore
         return self.kinds[at]
@@ -89,7 +88,6 @@ class Expression:
 
     @functools.cached_property
     def _openings(self) -> list[int]:
-        """`opened` of all pieces."""
         waiting, found = [0], []
         for at, kind in enumerate(self.kinds):
             found.append(waiting[-1])
@@ -131,7 +129,7 @@ class Expression:
                 if words is not None:
                     raise self.refuse(absent if absent and not self.joined else Reason.NOT_UNDERSTOOD, at)
             elif self._is_currency_after(at):
-                self.currencies.append((self.said[at], self.span(at)))
+                self.currencies.append(at)
                 at = self.skip(at - 1)
             else:
                 known = kind in ALL_WORDS or kind in STRANGE
@@ -139,7 +137,6 @@ class Expression:
         return self._number(at)
 
     def _operator(self, kind: str, at: int) -> None:
-        """An operator or a bracket."""
         self.items.append(Item(kind, self.span(at)))
         self.sure |= self.said[at] not in _ALIKE
 
@@ -198,8 +195,8 @@ class Expression:
                 at -= 1
                 self.items.append(Item("call", self.span(at), name=name))
             return at - 1
-        if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.ends[at]):
-            self.currencies.append((self.said[at], self.span(at)))
+        if kind == "currency" and at + 1 not in self.currencies:
+            self.currencies.append(at)
             return at - 1
         if kind in (",", ";") and self._call_of(at):
             self.items.append(Item(",", self.span(at)))
@@ -230,7 +227,7 @@ class Expression:
     def _remark(self, at: int) -> int:
         """A dash or a closing bracket before an expression ends words; else an operand is missing or too many."""
         kind = self.kind(at)
-        if kind not in ALL_WORDS or kind in STRANGE:
+        if kind not in ALL_WORDS:
             raise self.refuse(Reason.MALFORMED, at)
         return self._leave(at)
 
@@ -283,7 +280,7 @@ class Expression:
         self._operator(self.kinds[at], at)
         if kind in _LAST_UNIT_WORDS:
             return self._units_before(left, single)
-        if kind == "of" and gap:
+        if kind == "of":
             return self._of(left)
         if variable:
             self._operator("*", left)
@@ -308,13 +305,11 @@ class Expression:
     def _units_before(self, at: int, single: bool) -> int:
         """Units before an operator that may also be a sign after words."""
         stop, words = self._unit_words(at, single)
-        if words is None:
-            if single and self.end < 0:  # `what is left of 9 after -8` has a sign
-                raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
-            return self._wanted(stop)
-        if single and self.kind(stop) not in STRANGE:
+        if words is not None and single:
             return self._leave(stop, min(words, 1))
-        raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
+        if words is not None or (single and self.end < 0):  # `what is left of 9 after -8` has a sign
+            raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
+        return self._wanted(stop)
 
     def _unit_words(self, at: int, single: bool) -> tuple[int, int | None]:
         """The place of the number before units and None, or the first piece that is no unit and how many words are."""
@@ -328,7 +323,7 @@ class Expression:
                 named = self.known.units.get(self.said[at].casefold())
                 if named is not None and self.kinds[self.skip(at - 1)] not in ("/", "per"):
                     self.units.append(named)  # unless it divides: `km/hour`, `hours a day`
-            elif kind == "per" or (kind == "and" and count and not touching):
+            elif kind in ("per", "and"):
                 self.joined = True
                 if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
                     return at - 1, count

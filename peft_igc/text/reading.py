@@ -36,9 +36,10 @@ Found = TypeVar("Found", bound=Value | Refusal)
 PLAIN_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
 REMAINDER = frozenset({"remainder", "remainders", "rem"})
-_PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
-_CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
-_SENTENCE_ENDS = frozenset({"edge", "cut", "line", "control", "=", ".", "?", "!"})
+_NAMING = PLAIN_WORDS - {"per", "and", "one"}  # may belong to a number before them
+_PLAIN_BEFORE = _NAMING | {"and", "line", ".", ",", ":", ";", "?"}
+_SENTENCE_ENDS = frozenset({"edge", "line", "control", "=", ".", "?", "!"})
+_CLAUSE_ENDS = _SENTENCE_ENDS | {"equal", "relation", ",", ":", ";"}
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
 _PLAIN_PARTS = _BLANK | {"letter"}
@@ -46,10 +47,10 @@ _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
 _WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
 _POINT = re.compile(r"(?<=[^\W\d_])\.")
-_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷–]|\Z)")
-_SIGN = re.compile(r"[-+*/×÷–—]")
+_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷]|\Z)")
+_SIGN = re.compile(r"[-+*/×÷]")
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
-_DOUBT = re.compile(r"[0-9][-–—][0-9]|[-+*/xX×÷–—(][\s$€£]*[-+*/×÷–—]")
+_DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _DASHES = str.maketrans("–—", "--")
 
@@ -173,8 +174,8 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.NO_EXPRESSION)
     if (alike := look_alike(found, text)) is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
-    if len({sign for sign, _ in found.currencies}) > 1:
-        raise Refused(Reason.CURRENCIES, found.currencies[0][1])
+    if len({found.said[at] for at in found.currencies}) > 1:
+        raise Refused(Reason.CURRENCIES, found.span(found.currencies[0]))
     added = any(item.kind in ("+", "-") for item in items)
     money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
     if added and (money or len(set(found.units)) > 1):
@@ -239,17 +240,15 @@ def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
     if strict and not _begins(kinds, begin - 1):
         return None
     start = ends[begin - 1]
-    clause = _POINT.sub(" ", text[start : ends[at - 1]])
+    clause = _POINT.sub(" ", text[start : ends[at - 1]]).translate(_DASHES)
     bare = _WORD.sub(_spaces, clause)
     first = _first(bare)
     left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
-    kept, plain = clause, 0
+    plain, before = 0, ""
     units: set[tuple[str, str]] = set()
-    before = ""
     for match in _WORD.finditer(clause):
         kind = _class(match[0])
         if _is_blank(match, kind, in_front=match.end() <= first):
-            kept = kept[: match.start()] + _spaces(match) + kept[match.end() :]
             if left <= match.start() < first:
                 plain = 0 if kind == "of" else plain + (kind in PLAIN_WORDS)
         elif match.end() <= first:
@@ -257,16 +256,16 @@ def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
         elif match[0] not in "xX":
             return None
         measure = words().units.get(_PART.findall(match[0])[0].casefold())
-        if measure and match.start() >= first and (strict or (before not in _APART and match[0][0] != "/")):
+        if measure and match.start() >= first and (strict or before not in _APART):
             units.add(measure)
         before = kind
-    if (left or (strict and plain)) and plain < 2:
+    if left and (strict or plain < 2):
         return None
-    if strict and (left or _words_matter(clause, first)):
+    if strict and (plain == 1 or _words_matter(clause, first)):
         return None
     if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
         return None
-    found = _read_wish(f"{' ' * left}{kept[left:].translate(_DASHES)}=", limits)
+    found = _read_wish(f"{' ' * left}{bare[left:]}=", limits)
     if not isinstance(found, Value):
         return None
     differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
@@ -288,17 +287,17 @@ def _moved(found: Found, by: int) -> Found:
 
 
 def _words_matter(clause: str, first: int) -> bool:
-    """Whether words of a clause may change its value: those that name an operation or belong to no number do. After a
-    number there is a noun among them: `530 or -3` has two values."""
+    """Whether words of a clause may change its value: those that name an operation, touch a number or follow a sign
+    do. After a number there is a noun among them: `530 or -3` has two values."""
     named: dict[int, bool] = {}
     for match in _WORD.finditer(clause):
-        kind = _class(match[0])
+        kind, before = _class(match[0]), clause[: match.start()]
         if match[0].casefold() in words().functions or kind in ("operator", "link", "request"):
             return True
         if match.start() >= first:
-            if not _follows(clause[: match.start()], kind):
+            if kind not in _NAMING or before[-1:].isdigit() or _SIGN.match(before.rstrip()[-1:]):
                 return True
-            number = len(_NUMBER.findall(clause, 0, match.start()))
+            number = len(_NUMBER.findall(before))
             named[number] = named.get(number, False) or kind in ("letters", "unit")
     return not named or not all(named.values()) or _is_mixed(clause)
 
@@ -322,12 +321,6 @@ def _is_mixed(clause: str) -> bool:
         or (0 < money < numbers and not re.search(r"[*/×÷]|\bx\b", clause))
         or (money > 0 and any(words().units.get(one.casefold(), ("",))[0] == "money" for one in _PART.findall(clause)))
     )
-
-
-def _follows(before: str, kind: str) -> bool:
-    """Whether a word after some text may belong to a number there: to none that it touches, and to no sign."""
-    left = before.rstrip()
-    return kind in PLAIN_WORDS - {"per", "and", "one"} and not before[-1:].isdigit() and _SIGN.match(left[-1:]) is None
 
 
 def _spaces(match: re.Match[str]) -> str:
