@@ -25,7 +25,8 @@ _UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _LINKS = frozenset({"glue", "article", "and", "equal", "request"})  # words before a sign: `is -5`
 _NO_OPERANDS = frozenset(".,;?!'")
-_UNSEEN = frozenset({"space", "line", "edge", "control"})
+STARTS = frozenset({"line", "edge", "control"})  # what is before the first piece of a line
+_UNSEEN = STARTS | {"space"}
 _MOST_UNIT_WORDS = 12
 _LEFT = -1
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
@@ -98,11 +99,7 @@ class Expression:
         return found
 
     def read(self, at: int) -> int:
-        """Reads from a piece, where an operand is wanted, to the left.
-
-        Raises:
-            Refused: Something in it is not understood, or it is malformed.
-        """
+        """Reads from a piece, where an operand is wanted, to the left; raises `Refused`."""
         complete = self._wanted(at)
         while complete != _LEFT:
             complete = self._have(complete)
@@ -166,15 +163,10 @@ class Expression:
     # An operand or an opening bracket is complete.
 
     def _have(self, at: int) -> int:
-        """What is before it: an operator with the next operand, a bracket, a sign or a currency.
-
-        Returns:
-            The piece before that, `_LEFT` if the expression begins there.
-        """
-        gap = False
-        while self.kind(at) == "space":
-            at, gap = at - 1, True
-        kind = self.kinds[at]
+        """An operator before it with the next operand, a bracket, a sign or a currency; returns the piece before that,
+        `_LEFT` if the expression begins there."""
+        end, at = at, self.skip(at)
+        kind, gap = self.kinds[at], at < end
         if kind in ("+", "-"):
             return self._sign(at, tight=not gap)
         if kind in ("*", "/", "^", "x"):
@@ -214,8 +206,7 @@ class Expression:
         last = self.items[-1]
         if kind in (".", ",", ":") and last.kind == "number" and last.span[0] == self.ends[at]:
             before = self.kind(at - 1)  # the mark is part of the number: `3,5`, `10:30`, `..5`, `,25`
-            apart = before in ("space", "line", "edge", "control")
-            if kind == "." or before in NUMBERS or before in STRANGE or (kind == "," and apart):
+            if kind == "." or before in NUMBERS | STRANGE or (kind == "," and before in _UNSEEN):
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at)
             return self._leave(at - (kind == ","))
         if kind == "dash":
@@ -233,7 +224,7 @@ class Expression:
 
     def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
-        if self.is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+        if self.is_short(at - 1) and self.kind(at - 2) in STARTS:
             return self._leave(at - 2)
         if self.opened(at):
             return self._remark(at - 1)
@@ -279,7 +270,12 @@ class Expression:
                 raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
         self._operator(self.kinds[at], at)
         if kind in _LAST_UNIT_WORDS:
-            return self._units_before(left, single)
+            stop, words = self._unit_words(left, single)
+            if words is not None and single:
+                return self._leave(stop, min(words, 1))
+            if words is not None or (single and self.end < 0):  # `what is left of 9 after -8` has a sign
+                raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
+            return self._wanted(stop)
         if kind == "of":
             return self._of(left)
         if variable:
@@ -298,18 +294,9 @@ class Expression:
         if not (self.kind(at - 1) == "number" and self.is_short(at - 1) and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
-        return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")
+        return pause in ALL_WORDS or pause in STARTS | set(".?!:;,")
 
     # Units: words between a number and an operator.
-
-    def _units_before(self, at: int, single: bool) -> int:
-        """Units before an operator that may also be a sign after words."""
-        stop, words = self._unit_words(at, single)
-        if words is not None and single:
-            return self._leave(stop, min(words, 1))
-        if words is not None or (single and self.end < 0):  # `what is left of 9 after -8` has a sign
-            raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
-        return self._wanted(stop)
 
     def _unit_words(self, at: int, single: bool) -> tuple[int, int | None]:
         """The place of the number before units and None, or the first piece that is no unit and how many words are."""

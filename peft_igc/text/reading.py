@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Any, TypeVar
 
-from .expressions import ALL_WORDS, NUMBERS, STRANGE, WORDS, Expression, NeedsMore
+from .expressions import ALL_WORDS, NUMBERS, STARTS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
 from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
@@ -38,7 +38,7 @@ BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
 REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _NAMING = PLAIN_WORDS - {"per", "and", "one"}  # may belong to a number before them
 _PLAIN_BEFORE = _NAMING | {"and", "line", ".", ",", ":", ";", "?"}
-_SENTENCE_ENDS = frozenset({"edge", "line", "control", "=", ".", "?", "!"})
+_SENTENCE_ENDS = STARTS | {"=", ".", "?", "!"}
 _CLAUSE_ENDS = _SENTENCE_ENDS | {"equal", "relation", ",", ":", ";"}
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
@@ -116,9 +116,8 @@ def _read_back(text: str, limits: Limits) -> Value | Refusal:
 def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
     """`read` from a character on."""
     found = Expression(split(text, start), limits)
-    last = at = len(found.kinds) - 1
-    while found.kind(at) in ("space", "currency"):
-        at -= 1
+    last = len(found.kinds) - 1
+    at = past(found.kinds, last, -1, "space", "currency")
     reaches = found.kind(at) == "="
     steps: list[Reduction] = []
     ruled = False

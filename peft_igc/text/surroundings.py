@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import re
 
-from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
+from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STARTS, STRANGE, WORDS, Expression
 from .operations import FUNCTIONS
 from .pieces import past
 from .values import Reason, Refused, Span
 
 
-_ENDS = frozenset({".", "line", "=", "edge", "control"})
+_ENDS = STARTS | {".", "="}
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
+_FORMS = frozenset({"function", "modifier", "rounding", "sign"})  # unless two words stand between
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
 _JOINTS = frozenset({"-", "/", "'"})
@@ -62,9 +63,7 @@ def before_equals(read: Expression, at: int) -> None:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         if danger:
             pass
-        elif _plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign"):
-            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif not words and _applies(read, at):
+        elif _plain_operator(read, at) or kind in _FORMS or (not words and _applies(read, at)):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
@@ -157,13 +156,8 @@ def _closing(read: Expression, at: int) -> None:
 
 
 def before_request(read: Expression, at: int) -> bool:
-    """Judges what is before the expression of a request, from the piece `at` on.
-
-    Unless the expression is sure, a word must ask for it, or it must be the whole message.
-
-    Returns:
-        Whether nothing but a list number stands before it in its message.
-    """
+    """Judges what is before the expression of a request, from the piece `at` on; returns whether nothing but a list
+    number is there in its message. Unless it is sure, a word must ask for it, or it must be the whole message."""
     words, phase, alone = 0, "", True
     need, whole = not read.sure, not read.spoken
     while (kind := read.kind(at)) not in ("edge", "control") and not (kind == "line" and phase == "line"):
@@ -173,7 +167,7 @@ def before_request(read: Expression, at: int) -> bool:
             phase = "line"
         elif kind == "space":
             phase = phase if phase == "line" else ""
-        elif phase == "mark" and _is_list_number(read, at):
+        elif phase == "mark" and kind == "number" and read.is_short(at) and read.kind(read.skip(at - 1)) in STARTS:
             words, phase = 0, ""
         elif kind in NUMBERS or kind in STRANGE:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
@@ -194,22 +188,14 @@ def before_request(read: Expression, at: int) -> bool:
     return alone
 
 
-def _is_list_number(read: Expression, at: int) -> bool:
-    return (
-        read.kind(at) == "number" and read.is_short(at) and read.kind(read.skip(at - 1)) in ("edge", "control", "line")
-    )
-
-
 _WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"} | dict.fromkeys(BAD_WORDS, "bad")
 _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _GAPS |= {"word": "word gap", "listed": "word gap"}
 
 
 def after(read: Expression, at: int) -> tuple[int, bool]:
-    """Reads what follows the expression of a request, from the end.
-
-    Returns:
-        The last piece of the expression, and whether words stand between it and a mark or an end: `3 - 5 please`.
+    """Reads what follows the expression of a request, from the end; returns the last piece of the expression, and
+    whether words stand between it and a mark or an end: `3 - 5 please`.
 
     Phases say what an expression would touch or meet: `clean` nothing, `equals` an equals sign, `glue` a word such as
     `is`, `word`, `listed` and `word gap` others, `dot` a point and then a word, `bad` and `bad gap` something that an
