@@ -125,7 +125,7 @@ class Expression:
                 at, words = self._unit_words(at, single=False)
                 if words is not None:
                     raise self.refuse(absent if absent and not self.joined else Reason.NOT_UNDERSTOOD, at)
-            elif self._is_currency_after(at):
+            elif self.is_currency_after(at):
                 self.currencies.append(at)
                 at = self.skip(at - 1)
             else:
@@ -199,8 +199,10 @@ class Expression:
         """Nothing of an expression stands there, so it begins here, or is none."""
         if kind in NUMBERS or (kind in CLOSE and not gap):
             raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
-        if kind in CLOSE:
-            return self._closing(at)
+        if kind in CLOSE and self.is_short(at - 1) and self.kind(at - 2) in STARTS:  # a list number
+            return self._leave(at - 2)
+        if kind in CLOSE and not self.opened(at):
+            raise self.refuse(Reason.UNBALANCED, at)
         if kind in STRANGE or (not gap and (kind in _TOUCHES or kind == "currency")):
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # a5, #5, 3–5, f(3)
         last = self.items[-1]
@@ -209,26 +211,14 @@ class Expression:
             if kind == "." or before in NUMBERS | STRANGE or (kind == "," and before in _UNSEEN):
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at)
             return self._leave(at - (kind == ","))
-        if kind == "dash":
-            return self._remark(self.skip(at - 1))
+        if kind in CLOSE or kind == "dash":  # it ends words; else an operand is missing or too many
+            left = at - 1 if kind in CLOSE else self.skip(at - 1)
+            if self.kind(left) not in ALL_WORDS:
+                raise self.refuse(Reason.MALFORMED, left)
+            return self._leave(left)
         if kind == "." and gap and self.kind(self.skip(at - 1)) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
             raise self.refuse(Reason.MALFORMED, self.skip(at - 1))
         return self._leave(at)
-
-    def _remark(self, at: int) -> int:
-        """A dash or a closing bracket before an expression ends words; else an operand is missing or too many."""
-        kind = self.kind(at)
-        if kind not in ALL_WORDS:
-            raise self.refuse(Reason.MALFORMED, at)
-        return self._leave(at)
-
-    def _closing(self, at: int) -> int:
-        """A closing bracket before an expression: of a remark in words, or of a list number."""
-        if self.is_short(at - 1) and self.kind(at - 2) in STARTS:
-            return self._leave(at - 2)
-        if self.opened(at):
-            return self._remark(at - 1)
-        raise self.refuse(Reason.UNBALANCED, at)
 
     def is_short(self, at: int) -> bool:
         """Whether a piece may be the number of a list, or its letter."""
@@ -258,7 +248,7 @@ class Expression:
         left = self.skip(at - 1)
         gap, kind = left < at - 1, self.kind(left)
         single = tight and gap  # `is -5`: a sign, unless an operand comes
-        joins = kind in NUMBERS or (kind in CLOSE and self.opened(left) > 0) or self._is_currency_after(left)
+        joins = kind in NUMBERS or (kind in CLOSE and self.opened(left) > 0) or self.is_currency_after(left)
         variable = kind == "x" and single
         if (kind in CLOSE and single and self._is_item_number(left)) or (variable and self.kind(left - 1) != "space"):
             raise self.refuse(Reason.NOT_UNDERSTOOD, left)  # `3x -5` has a variable
@@ -285,7 +275,7 @@ class Expression:
             return self._wanted(left)
         return at - 1
 
-    def _is_currency_after(self, at: int) -> bool:
+    def is_currency_after(self, at: int) -> bool:
         """Whether a piece is a currency after a number: `5€ - 3€`."""
         return self.kind(at) == "currency" and self.kind(self.skip(at - 1)) == "number"
 

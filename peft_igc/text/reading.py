@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 from .expressions import ALL_WORDS, NUMBERS, STARTS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
@@ -30,8 +30,6 @@ _SPACED_DASH = re.compile(r"(?<=[0-9)] )–(?= [$€£(]?[0-9])")  # no range, w
 _DEFAULT = Limits()
 # Refusals for what is around an expression.
 _EXCUSED = {Reason.NOT_UNDERSTOOD, Reason.OTHER_NUMBER, Reason.NO_EXPRESSION, Reason.MALFORMED}
-
-Found = TypeVar("Found", bound=Value | Refusal)
 
 PLAIN_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
@@ -273,7 +271,7 @@ def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
     return _moved(found, start)
 
 
-def _moved(found: Found, by: int) -> Found:
+def _moved(found: Value | Refusal, by: int) -> Any:
     """What was found in a part of a text, in the text: the part begins some characters after it, and is not alone."""
 
     def there(span: Span | None) -> Any:

@@ -203,7 +203,7 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
     """
     phase = "clean"
     while (kind := read.kind(at)) != "edge":
-        if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
+        if kind in NUMBERS or (phase == "clean" and read.is_currency_after(at)):
             if phase not in ("clean", "equals", "word", "word gap"):
                 raise read.refuse(Reason.NOT_UNDERSTOOD, at)
             read.sure = phase == "equals"
