@@ -257,7 +257,8 @@ def register_operation(
             "`operands=` unless it takes two."
         )
     if not _NAME.fullmatch(name) or name in _TAKEN:
-        raise ValueError(f"`name={name!r}` is not free, or has other characters than a to z. Choose another name.")
+        why = "is not free" if name in _TAKEN else "has other characters than a to z"
+        raise ValueError(f"`name={name!r}` {why}. Choose another name.")
     fewest, most = _numbers_of_operands(operands)
     _check_phrasings(name, phrasings, fewest, most)
 
