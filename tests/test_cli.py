@@ -164,7 +164,7 @@ def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, 
     statuses = [status for one in found for status in one["steps"]]
     assert len(statuses) == 25 - report["without_anchor"] == sum(report["steps"].values())
     assert {name: statuses.count(name) for name in set(statuses)} == report["steps"]
-    assert {one["source"].partition(" ")[0] for one in found} <= {"calculated:", "by"}
+    assert {one["source"].partition(" ")[0] for one in found} <= {"calculated:", "by", "cut"}
     wrong = [{name: one[name] for name in ("prompt", "target", "answer")} for one in found if not one["right"]]
     assert report["mistakes"] == wrong[:20]
     shown = capsys.readouterr()

@@ -56,6 +56,7 @@ class Expression:
         self.joined = False  # units with `per` or a mark between were read: `miles per hour`
 
     def kind(self, at: int) -> str:
+        """That of a piece."""
         if at == 0 and self.kinds[0] == "cut":
             raise NeedsMore
         return self.kinds[at]
