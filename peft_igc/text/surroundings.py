@@ -23,7 +23,7 @@ from .values import Reason, Refused, Span
 
 _ENDS = STARTS | {".", "="}
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
-_FORMS = frozenset({"function", "modifier", "rounding", "sign"})  # unless two words stand between
+_FORMS = frozenset({"function", "modifier", "rounding", "sign"})  # unless two words are between
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
 _JOINTS = frozenset({"-", "/", "'"})
@@ -195,7 +195,7 @@ _GAPS |= {"word": "word gap", "listed": "word gap"}
 
 def after(read: Expression, at: int) -> tuple[int, bool]:
     """Reads what follows the expression of a request, from the end; returns the last piece of the expression, and
-    whether words stand between it and a mark or an end: `3 - 5 please`.
+    whether words are between it and a mark or an end: `3 - 5 please`.
 
     Phases say what an expression would touch or meet: `clean` nothing, `equals` an equals sign, `glue` a word such as
     `is`, `word`, `listed` and `word gap` others, `dot` a point and then a word, `bad` and `bad gap` something that an
