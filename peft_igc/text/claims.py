@@ -103,17 +103,14 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            other = _other_sign(given[:first], text[first:last])
             doubtful = _FRACTION.search(text, first, last) is not None
             doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
-            if other is not None and compared.verdict is Verdict.UNTRUE:
-                with_other = _compared(claim, other, number, percent, about)
-                doubtful = doubtful or with_other.verdict is Verdict.TRUE
-                # The sign that the number has is more probably meant.
-                compared = with_other if (other < 0) == (number.value < 0) else compared
+            other = _other_sign(given[:first], text[first:last])
+            if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
+                compared = _compared(claim, other, number, percent, about)  # the sign that its result has
             counted = number.counted and _may_count(found.value, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
