@@ -37,7 +37,7 @@ class Stated(enum.IntEnum):
     """What a text states of the calculation that is meant."""
 
     NOTHING = 0
-    NAMED = 1  # its operation, before its operands: the inverse might be meant
+    NAMED = 1  # its operation, before its operands or among other words: the inverse might be meant
     BETWEEN = 2  # its operation, which is all that is between its operands
     WHOLE = 3  # all of it, in symbols
 
