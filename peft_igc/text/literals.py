@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
+from .markup import without_bold
 from .pieces import CONTROL, Pieces, literal, past, split
 from .values import Span
 
@@ -157,7 +158,7 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
     With `decimals` a number may have a point within it, and a per cent sign after it: `2.50` has the digits `2.5`,
     `15%` has `15`.
     """
-    found = []
+    found, text = [], without_bold(text)
     for run in _RUNS[decimals].finditer(text):
         match, digits = _WHOLES[decimals].match(text, run.start()), None
         if match is not None:
