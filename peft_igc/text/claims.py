@@ -89,7 +89,8 @@ def check(text: str) -> list[Claim]:
         if number is None:
             continue
         shift = max(ends[at - 1] - MOST_READ - 1, 0)
-        found = read_at_equals(f"{text[shift : ends[at - 1]]}=", _LIMITS, strict=False, in_words=kind != "equal")
+        last = at - 1 - (said[at - 1 : at + 1] == ["=", "="])  # `3 + 4 == 8` of a program
+        found = read_at_equals(f"{text[shift : ends[last]]}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]

@@ -336,6 +336,8 @@ def _class(word: str) -> str:
 def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
     """Whether a word says nothing of the values around it."""
     word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
+    if match.string[match.end() : match.end() + 1].isdigit():
+        return False  # the name of another value: `item3 + 4`
     if len(word) == 1:
         return word == "a" and not touched
     if in_front or kind not in ("operator", "link", "modifier"):
