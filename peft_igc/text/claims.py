@@ -36,6 +36,7 @@ _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
+_BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
@@ -92,6 +93,9 @@ def check(text: str) -> list[Claim]:
         last = at - 1 - (said[at - 1 : at + 1] == ["=", "="])  # `3 + 4 == 8` of a program
         found = read_at_equals(f"{text[shift : ends[last]]}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
+            if kind != "equal" and (first := _operated(pieces, last)) is not None:
+                span, shown = (first, number.span[1]), given[slice(*number.span)]
+                claims.append(Claim(Verdict.NOT_UNDERSTOOD, span, shown, reason=Reason.NOT_UNDERSTOOD))
             continue
         first, last = shift + found.span[0], shift + found.span[1]
         first -= kind_of(text[first - 1 : first]) == "currency"
@@ -117,6 +121,20 @@ def check(text: str) -> list[Claim]:
                 claim = compared
         claims.append(claim)
     return claims
+
+
+def _operated(pieces: Pieces, at: int) -> int | None:
+    """Where two numbers with an operator between them begin before a piece, though no expression is read; None if
+    there are none: `4 * 3,50 =`, `5 more toys + 8 old ones =`."""
+    kinds, said, ends = pieces
+    number = operator = False
+    while kinds[at] not in _BEFORE_A_CLAIM and said[at] not in _ABOUT:
+        if kinds[at] == "number" and operator:
+            return ends[at - 1]
+        number = number or kinds[at] == "number"
+        operator = operator or (number and kinds[at] in BINARY and kinds[at - 1] == kinds[at + 1] == "space")
+        at -= 1
+    return None
 
 
 def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
