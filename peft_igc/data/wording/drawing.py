@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from .phrases import UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
+from .phrases import NUMBERS, UNABLE, Text, choose, drawn, fill_context, line_of, pools, words
 
 
 Texts = Sequence[str]
@@ -18,7 +18,7 @@ Texts = Sequence[str]
 THREE, OTHER = "three operands", "other operations"
 # The kinds of arithmetic that must never be answered, and those of texts that ask for nothing, with their shares.
 KINDS = {THREE: 0.55, "decimals": 0.14, "brackets": 0.14, "exponents": 0.14, "percent": 0.14, OTHER: 0.16}
-SILENT_KINDS = {
+_SILENT_KINDS = {
     "copying": 0.28, "counting": 0.05, "dates": 0.09, "questions": 0.3, "talk": 0.08, "prose": 0.11, "stories": 0.09,
 }  # fmt: skip
 # Whole messages in symbols; one in three has no sign of what is asked but the expression.
@@ -43,7 +43,7 @@ _MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
 _OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
 
 
-def supported(operator: str, countable: bool, rng: random.Random) -> Text:
+def supported(operator: str, countable: bool, rng: random.Random) -> str:
     """A request for one of the four operations, given by its symbol; a story only of operands that may be counts."""
     kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     if kind == "story" and countable:
@@ -53,7 +53,7 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Text:
     return line_of(_REQUESTS["requests"][operator] + (_REQUESTS["counted"][operator] if countable else []), rng)
 
 
-def unsupported(kind: str, rng: random.Random) -> Text:
+def unsupported(kind: str, rng: random.Random) -> str:
     """Arithmetic that the calculator does not support; `kind` is one of `KINDS`."""
     draw = rng.random()
     if kind == THREE and rng.random() < 0.6:
@@ -61,137 +61,127 @@ def unsupported(kind: str, rng: random.Random) -> Text:
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
-        return _framed(_chains()[kind], rng)
+        return _framed(_chains(kind), rng)
     if kind != OTHER and draw < 0.7:
         return _touched(kind, rng)
     return _framed(_UNSUPPORTED["expressions"][kind], rng)
 
 
-def frame(rng: random.Random) -> Text:
+def frame(rng: random.Random) -> str:
     """A frame, or a bare form, for an expression in symbols, at `{x}`."""
-    return Text(rng.choice(BARE)) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
+    return rng.choice(BARE) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
 
 
-def look_alike(rng: random.Random) -> Text:
+def look_alike(rng: random.Random) -> str:
     """A text with signs between numbers that asks for nothing."""
     return line_of(rng.choice(tuple(pools("look_alikes").values())), rng)
 
 
-def silent(kind: str, rng: random.Random) -> Text:
-    """A text that asks for no calculation, with its completion; `kind` is one of `SILENT_KINDS`."""
+def silent(rng: random.Random) -> Text:
+    """A text that asks for no calculation, with its completion and its kind."""
+    (kind,) = rng.choices(tuple(_SILENT_KINDS), tuple(_SILENT_KINDS.values()))
     if kind == "stories":
-        return _told("other", rng)
+        return Text(_told("other", rng), kind=kind)
     if kind == "copying" and rng.random() < 0.75:
-        copied = _quoted(rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
-        template = choose(rng.choice(_SILENT["copy"]), rng).replace("{x}", copied.text)
-        return Text(template, copied.text)
+        copied = _request(0, 0.3, rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
+        return Text(line_of(_SILENT["copy"], rng).replace("{x}", copied), copied, kind)
     if kind == "questions" and rng.random() < 0.6:
         operator = rng.choice(tuple(STORIES))
         form = rng.choice(("symbols", "words", "nouns"))
-        return _put(rng.choice(_SILENT["about"]), rng.choice(_REQUESTS["expressions"][operator][form]), rng)
+        return Text(_put(_SILENT["about"], _REQUESTS["expressions"][operator][form], rng), kind=kind)
     pool = _SILENT["texts"][kind]
     completion = rng.choices(tuple(pool), [len(lines) for lines in pool.values()])[0]
-    return line_of(pool[completion], rng)._replace(completion=UNABLE if completion == "unable" else completion)
+    return Text(line_of(pool[completion], rng), UNABLE if completion == "unable" else completion, kind)
 
 
-def _quoted(rng: random.Random) -> Text:
-    """A request that is to be copied, not answered."""
-    operator = rng.choice(tuple(STORIES))
-    if rng.random() < 0.3:
+def _request(stories: float, requests: float, rng: random.Random) -> str:
+    """A supported request: a story, a whole request or an expression in a frame, by cumulative shares."""
+    operator, draw = rng.choice(tuple(STORIES)), rng.random()
+    if draw < stories:
+        return _told("question", rng, operator)
+    if draw < requests:
         return line_of(_REQUESTS["requests"][operator], rng)
     return _framed(_REQUESTS["expressions"][operator], rng)
 
 
-def _told(asked: str, rng: random.Random, operator: str | None = None) -> Text:
+def _told(asked: str, rng: random.Random, operator: str | None = None) -> str:
     """A story's setup and then its field `asked`; after a third number the question follows as well."""
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
     lines = [story["setup"], story[asked]] + [story["question"]] * (asked == "third")
-    return Text(" ".join(choose(line, rng) for line in lines))
+    return " ".join(choose(line, rng) for line in lines)
 
 
-def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Text:
+def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> str:
     """An expression in a frame, or one of the whole texts if there are any."""
     form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
-    if form == "whole":
-        return line_of(expressions[form], rng)
-    return _put(rng.choice(_FRAMES[form]), rng.choice(expressions[form]), rng)
+    return line_of(expressions[form], rng) if form == "whole" else _put(_FRAMES[form], expressions[form], rng)
 
 
-def _touched(kind: str, rng: random.Random) -> Text:
+def _touched(kind: str, rng: random.Random) -> str:
     """A supported request with one or both operands replaced by something else, or with a third operand."""
     operator = rng.choice(tuple(STORIES))
     expressions = _REQUESTS["expressions"][operator]
     if kind == THREE and rng.random() < 0.5:
-        return _put(rng.choice(_FRAMES["verbs"]), rng.choice(expressions["verbs"]), rng, _UNSUPPORTED["tails"])
+        return _put(_FRAMES["verbs"], expressions["verbs"], rng, _UNSUPPORTED["tails"])
     if kind == "decimals" and rng.random() < 0.25:
-        draft = _told("question", rng, operator)
+        template = _told("question", rng, operator)
     elif rng.random() < 0.7:
-        draft = _framed(expressions, rng)
+        template = _framed(expressions, rng)
     else:
-        draft = line_of(_REQUESTS["requests"][operator], rng)
-    template = draft.text
+        template = line_of(_REQUESTS["requests"][operator], rng)
     ways = _UNSUPPORTED["touched"][kind]["symbols" if _SYMBOLS.search(template) else "words"]
     for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
         template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
-    return draft._replace(text=template)
+    return template
 
 
-def _listed(rng: random.Random) -> Text:
+def _listed(rng: random.Random) -> str:
     """Three to five numbers in entries of one form, with a request before or after them."""
     entry, request = rng.choice(_UNSUPPORTED["entries"]), rng.choice(_UNSUPPORTED["requests of lists"])
     chosen, separator = choose(entry, rng), rng.choice(_UNSUPPORTED["separators"])
-    fields = ("{a}", "{b}", "{c}", "{f}", "{g}")[: rng.choice((3, 3, 3, 4, 5))]
+    fields = NUMBERS[: rng.choice((3, 3, 3, 4, 5))]
     names = ("{name}", "{other}", "Mia", "Omar", "My aunt")
     entries = [
-        chosen.replace("{n}", field).replace("{thing}", thing).replace("{name}", name)
+        chosen.replace("{n}", f"{{{field}}}").replace("{thing}", thing).replace("{name}", name)
         for field, thing, name in zip(fields, rng.sample(words("objects"), len(fields)), names, strict=False)
     ]
     listed, asked = separator.join(entries), choose(request, rng)
     end = "" if listed.endswith(")") else rng.choice(("", "."))
     gap = "\n" if "\n" in separator else f"{end or '.'} "
     parts = (listed, gap, asked) if rng.random() < 0.8 else (asked, rng.choice((" ", "\n")), listed)
-    return Text("".join(parts))
+    return "".join(parts)
 
 
-def _further(rng: random.Random) -> Text:
+def _further(rng: random.Random) -> str:
     """A supported request, and a sentence with a third number that changes the result or the question."""
-    operator = rng.choice(tuple(STORIES))
-    draw = rng.random()
-    if draw < 0.35:
-        draft = _told("question", rng, operator)
-    elif draw < 0.7:
-        draft = line_of(_REQUESTS["requests"][operator], rng)
-    else:
-        draft = _framed(_REQUESTS["expressions"][operator], rng)
-    before = not draft.text.endswith((".", "?", "!")) or rng.random() < 0.3
-    sentence = choose(rng.choice(_UNSUPPORTED["further"]["before" if before else "after"]), rng)
+    request = _request(0.35, 0.7, rng)
+    before = not request.endswith((".", "?", "!")) or rng.random() < 0.3
+    sentence = line_of(_UNSUPPORTED["further"]["before" if before else "after"], rng)
     gap = rng.choice((" ", " ", " ", "\n"))
-    parts = (sentence, draft.text) if before else (draft.text, sentence)
-    return Text(gap.join(parts))
+    return f"{sentence}{gap}{request}" if before else f"{request}{gap}{sentence}"
 
 
-def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Text:
-    """A template of the frame with one of the expression in it, and a tail after that; `{X}` has a capital letter."""
-    tail = rng.choice(tails) if len(tails) > 1 else tails[0]  # without a draw where there is no choice
-    frame_text, text = choose(frame, rng), choose(expression + tail, rng)
-    return Text(frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:]))
+def _put(frames: Texts, expressions: Texts, rng: random.Random, tails: Texts = ()) -> str:
+    """One of the expressions, with one of the tails after it, in a frame; at `{X}` it has a capital letter."""
+    frame, expression = rng.choice(frames), rng.choice(expressions)
+    expression += rng.choice(tails) if tails else ""
+    template, text = choose(frame, rng), choose(expression, rng)
+    return template.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:])
 
 
 @functools.cache
-def _chains() -> Mapping[str, Mapping[str, Texts]]:
-    """Expressions of three to five operands by kind: without brackets (symbols, words) and with them (symbols)."""
-    a, b, c, f, g = ("{a}", "{b}", "{c}", "{f}", "{g}")
-    symbols, spoken, brackets = [], [], []
-    for signs in ("+-*/", "+-×÷", "+-x/"):
-        for gap in (" ", "") if signs == "+-*/" else (" ",):
-            for p, q in itertools.product((f"{gap}{sign}{gap}" for sign in signs), repeat=2):
-                symbols += [f"{a}{p}{b}{q}{c}", f"{a}{p}{b}{q}{c}{q}{f}", f"{a}{p}{b}{q}{c}{p}{f}{q}{g}"]
-                brackets += [f"({a}{p}{b}){q}{c}", f"{a}{p}({b}{q}{c})", f"({a}{p}{b}){q}({c}{p}{f})"]
-                brackets += [f"{a}{p}({b}{q}{c}){p}{f}"]
-    for p, q in itertools.product(("plus", "minus", "times", "divided by"), repeat=2):
-        spoken += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
-        spoken += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
-    return {THREE: {"symbols": symbols, "words": spoken}, "brackets": {"symbols": brackets}}
+def _chains(kind: str) -> Mapping[str, Texts]:
+    """Expressions of three to five operands by form: those of `chains`, with all pairs of signs of one kind."""
+    signs = _UNSUPPORTED["signs"]
+    return {
+        form: [
+            line.replace("{p}", p).replace("{q}", q)
+            for alike in signs[form]
+            for p, q in itertools.product(alike, repeat=2)
+            for line in lines
+        ]
+        for form, lines in _UNSUPPORTED["chains"][kind].items()
+    }
 
 
 # ---- around a request ----
@@ -219,7 +209,7 @@ def surround(text: str, held_out: bool, rng: random.Random) -> str:
 def sentence(held_out: bool, rng: random.Random) -> str:
     """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
     if rng.random() < _NONSENSE:
-        return fill_context(drawn(lambda: _nonsense(rng), held_out).text, rng)
+        return fill_context(drawn(lambda: _nonsense(rng), held_out), rng)
     text = one_of("sentences", held_out, rng)
     if text.endswith(".") and rng.random() < 0.2:
         text = text[:-1] + rng.choice(_MARKS)
@@ -228,7 +218,7 @@ def sentence(held_out: bool, rng: random.Random) -> str:
 
 def one_of(pool: str, held_out: bool, rng: random.Random) -> str:
     """A text of a pool of `context.toml`, such as `systems`."""
-    return fill_context(drawn(lambda: line_of(pools("context")[pool], rng), held_out).text, rng)
+    return fill_context(drawn(lambda: line_of(pools("context")[pool], rng), held_out), rng)
 
 
 def _some(held_out: bool, rng: random.Random, closing: bool = False) -> str:
@@ -248,7 +238,7 @@ def _gap(text: str, rng: random.Random) -> str:
     return rng.choice((" ", " ", " ", "\n", "\n\n")) if text.endswith((".", "?", "!", ":", ";")) else "\n"
 
 
-def _nonsense(rng: random.Random) -> Text:
+def _nonsense(rng: random.Random) -> str:
     """Three to nine words without sense; two numbers never have only an operation between them."""
     said = [rng.choice(words("operating" if rng.random() < 0.3 else "common")) for _ in range(rng.randint(3, 9))]
     for _ in range(rng.choice((0, 1, 1, 2))):
@@ -258,4 +248,4 @@ def _nonsense(rng: random.Random) -> Text:
     if len(said) > 5 and rng.random() < 0.3:
         said[len(said) // 2] += ","
     text = " ".join(said)
-    return Text((text[0].upper() + text[1:] if rng.random() < 0.7 else text) + rng.choice(_MARKS))
+    return (text[0].upper() + text[1:] if rng.random() < 0.7 else text) + rng.choice(_MARKS)

@@ -76,14 +76,14 @@ def choose(line: str, rng: random.Random) -> str:
     return line
 
 
-def line_of(lines: Sequence[str], rng: random.Random) -> Text:
+def line_of(lines: Sequence[str], rng: random.Random) -> str:
     """A template of one of these lines."""
-    return Text(choose(rng.choice(lines), rng))
+    return choose(rng.choice(lines), rng)
 
 
-def drawn(draft: Callable[[], Text], held_out: bool) -> Text:
+def drawn(draft: Callable[[], str], held_out: bool) -> str:
     """The first of the drafts that is held out, or that is not."""
-    while is_held_out((found := draft()).text) != held_out:
+    while is_held_out(found := draft()) != held_out:
         pass
     return found
 

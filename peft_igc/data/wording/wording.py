@@ -18,7 +18,7 @@ from typing import ClassVar
 from ..mixture import Mixture
 from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, FIELD, NUMBERS, UNABLE, Text, drawn, pools, words
+from .phrases import BIGBENCH, FIELD, NUMBERS, UNABLE, Text, drawn, is_held_out, pools, words
 
 
 _FIELDS = (*NUMBERS, *"hijklmnop")
@@ -63,14 +63,14 @@ class Wording:
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
-        counted = thing if "ow many {thing}" in draft.text else None
-        return Text(phrases.fill(draft.text, fields, mixture, rng), thing=counted)
+        counted = thing if "ow many {thing}" in draft else None
+        return Text(phrases.fill(draft, fields, mixture, rng), thing=counted)
 
     def unsupported_request(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """Arithmetic that the calculator does not support, in the frames of supported arithmetic, with as many as it
         needs of five canonical numbers that are not negative."""
         (wanted,) = rng.choices(tuple(drawing.KINDS), tuple(drawing.KINDS.values()))
-        template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out).text
+        template = drawn(lambda: drawing.unsupported(wanted, rng), self.held_out)
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
@@ -79,12 +79,8 @@ class Wording:
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
         """A text that asks for no calculation; arguments as in `unsupported_request`."""
-
-        def draft() -> Text:
-            (wanted,) = rng.choices(tuple(drawing.SILENT_KINDS), tuple(drawing.SILENT_KINDS.values()))
-            return drawing.silent(wanted, rng)._replace(kind=wanted)
-
-        found = drawn(draft, self.held_out)
+        while is_held_out((found := drawing.silent(rng)).text) != self.held_out:
+            pass
         if found.kind == "prose" and rng.random() < 0.5:
             sentences = (drawing.sentence(self.held_out, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
             return Text(" ".join(sentences), UNABLE, found.kind)
@@ -100,17 +96,13 @@ class Wording:
         """An expression in symbols, bare or in a frame that makes a template of these parts with it."""
         names = iter(_FIELDS)
         shape = _LITERAL.sub(lambda _: f"{{{next(names)}}}", symbols)  # as the pools have it: `({a} + {b}) * {c}`
-
-        def draft() -> Text:
-            frame = drawing.frame(rng)
-            return Text(frame.text.replace("{x}", shape), completion=frame.text)
-
-        return drawn(draft, self.held_out).completion.replace("{x}", symbols)
+        while is_held_out((frame := drawing.frame(rng)).replace("{x}", shape)) != self.held_out:
+            pass
+        return frame.replace("{x}", symbols)
 
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
-        draft = drawn(lambda: drawing.look_alike(rng), self.held_out)
-        return Text(phrases.fill_look_alike(draft.text, rng))
+        return Text(phrases.fill_look_alike(drawn(lambda: drawing.look_alike(rng), self.held_out), rng))
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
