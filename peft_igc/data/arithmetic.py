@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.values import Limits, Value
 from .bigbench import parse_question
-from .columns import EXPRESSION_COLUMN, canonical, columns_of, has_number
+from .columns import EXPRESSION_COLUMN, columns_of, has_number
 from .dataset import in_turn
 from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
 from .mixture import Mixture
@@ -124,12 +124,12 @@ class ArithmeticRows:
         if not self.limits.decimal_operands:
             self.mixture = replace(self.mixture, decimals=0.0)
         self.operands = Operands(self.max_digits, self.limits, self.mixture, self.excluded)
-        self._kinds = self._thresholds(may_have_long_results)
+        self._kinds, self._limits = self._shares(may_have_long_results)
         read_by_rule = self.mixture.expressions + self.mixture.unsupported + self.mixture.by_hand
         self.has_expressions = self.limits.operands > 2 and read_by_rule > 0  # in the column `igc_expression`
 
-    def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
-        """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
+    def _shares(self, refuse_results: bool) -> tuple[list[str], list[float]]:
+        """The kinds of rows, and their cumulative fractions."""
         mixture, divides = self.mixture, "/" in self.limits.operations
         long_results = mixture.overflow / 2 if refuse_results and self.operands.overflowing() else 0.0
         parts = {
@@ -143,7 +143,7 @@ class ArithmeticRows:
             "look-alike": mixture.look_alikes,
             "by hand": mixture.by_hand,
         }
-        return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
+        return [*parts, "ordinary"], [*itertools.accumulate(parts.values()), 1.0]
 
     def __iter__(self) -> Iterator[Row]:
         rng, seen, repeats = random.Random(f"ArithmeticRows/{self.seed}"), set[bytes](), 0
@@ -170,8 +170,7 @@ class ArithmeticRows:
         return list(itertools.islice(self, n))
 
     def _row(self, rng: random.Random, by_hand: Iterator[handwritten.Handwritten]) -> Row:
-        draw = rng.random()
-        kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
+        (kind,) = rng.choices(self._kinds, cum_weights=self._limits)
         system = self._system(rng) if self.wording.surrounds else None
         if kind == "expression":
             prompt, completion, columns = self._expression(rng)
@@ -198,7 +197,7 @@ class ArithmeticRows:
         mixture, wording = self.mixture, self.wording
         operator, first, second = self.operands.draw(kind, rng)
         a, b = self._written([str(first), str(second)], rng) if kind == "ordinary" else (str(first), str(second))
-        columns = self._columns(operator, (a, b))
+        columns = columns_of(operator, (a, b), self.limits)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         around = self._around(text.text, rng, typed=not bigbench)
@@ -228,11 +227,6 @@ class ArithmeticRows:
         has_places = self.mixture.decimals > 0 and rng.random() < self.mixture.decimals
         return with_places(numbers, rng) if has_places else numbers
 
-    def _columns(self, operator: str, operands: Sequence[str]) -> Row:
-        """The columns of a calculation with numbers as they are written."""
-        exact = [canonical(one, "igc_operands", "a drawn row", decimals=True) for one in operands]
-        return columns_of(operator, exact, self.limits)
-
     def _unasked(self, prompt: str, completion: str, reads: bool) -> _Made:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
         read = self._read(prompt) if reads and self.limits.operands > 2 else None
@@ -245,9 +239,8 @@ class ArithmeticRows:
             text, operator, operands = handwritten.draw(next(texts), rng, self.mixture, self.operands.longest(rng))
             if operands is None:
                 return self._unasked(self._around(text, rng), UNABLE, reads=True)
-            key = (Fraction(operands[0]), operator, Fraction(operands[1]))
-            if operator in self.limits.operations and key not in self.excluded:
-                return self._around(text, rng), None, self._columns(operator, operands)
+            if operator in self.limits.operations and self.operands.allows(operator, operands):
+                return self._around(text, rng), None, columns_of(operator, operands, self.limits)
 
     def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
         """A text as it is typed, and in a fraction of the rows with other text around it."""
@@ -287,8 +280,7 @@ class ArithmeticRows:
                 continue
             if step.result is None and rng.random() >= _REFUSED:
                 continue
-            pair = tuple(map(Fraction, step.operands or ()))
-            if pair and (pair[0], step.operator, pair[1]) in self.excluded:
+            if step.operands and not self.operands.allows(str(step.operator), step.operands):
                 continue
             prompt = self._typed(self.wording.expression(shown, rng), rng)
             around = self._around(prompt, rng, typed=False)
@@ -306,7 +298,7 @@ class ArithmeticRows:
             shown, operands = symbol_expressions.draw_rounded(self.operands.max_digits, rng)
             prompt = self.wording.expression(shown, rng)
             if (completion := self._as_asked(prompt)) is not None:
-                return prompt, completion, columns_of("/", [str(one) for one in operands], self.limits)
+                return prompt, completion, columns_of("/", operands, self.limits)
 
     def _as_asked(self, prompt: str) -> str | None:
         """The value of an expression rounded as its prompt asks, which its columns do not say; None if it does not."""

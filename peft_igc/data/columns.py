@@ -60,12 +60,13 @@ def label(operator: str, operands: Sequence[str], limits: Limits, whole: bool = 
 
 
 def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
-    """The operand columns of a calculation with canonical numbers, or of a text with the operator `"none"`."""
+    """The operand columns of a calculation with numbers as strings, or of a text with the operator `"none"`."""
     if operator == NO_ARITHMETIC:
         return dict(zip(COLUMNS, (operator, None, None), strict=True))
-    result = label(operator, operands, limits)
+    numbers = [canonical(one, "igc_operands", "the row", decimals=True) for one in operands]
+    result = label(operator, numbers, limits)
     shown = result.name.lower() if isinstance(result, Status) else result
-    return dict(zip(COLUMNS, (operator, list(operands), shown), strict=True))
+    return dict(zip(COLUMNS, (operator, numbers, shown), strict=True))
 
 
 def has_number(result: Any) -> bool:

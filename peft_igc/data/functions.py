@@ -1,25 +1,22 @@
 """Training rows for functions of one, two or three given numbers, such as percentages and roots.
 
 In: a seed. Out: rows with operand columns, whose operands are a function's numbers: one or two in the function's
-order, else in the order of the text. `functions.toml` has the sentences; a user's own are the `phrasings` of
-`register_operation`. Rows of lists and tables are made by `recipes/many_operands.py`.
+order, else in the order of the text. The sentences are those of `wording/texts/functions.toml`, and a user's own
+`phrasings` of `register_operation`. Rows of lists and tables are made by `recipes/many_operands.py`.
 """
 
-import functools
 import random
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from pathlib import Path
 
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS, takes
 from ..text.values import Limits
 from .arithmetic import Row, conversation
-from .columns import canonical, columns_of, label
+from .columns import columns_of, label
 from .wording.drawing import surround
-from .wording.phrases import casual, choose
+from .wording.phrases import casual, choose, pools
 
 
 SLOTS = "abcd"
@@ -29,15 +26,9 @@ TRIES = 100
 ROOTS = {"sqrt": 2, "cbrt": 3}
 
 
-@functools.cache
-def _sentences() -> dict[str, list[str]]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
 def row_of(text: str, operator: str, operands: Sequence[str] = (), limits: Limits = LIMITS) -> Row:
     """A row of a text that asks for an operation, or for none."""
-    numbers = [canonical(one.replace(",", ""), "igc_operands", "the row", decimals=True) for one in operands]
-    return conversation(text, None, columns_of(operator, numbers, limits))
+    return conversation(text, None, columns_of(operator, [one.replace(",", "") for one in operands], limits))
 
 
 def function_rows(seed: int, operations: Sequence[str] | None = None, none: float = 0.1) -> Iterator[Row]:
@@ -46,7 +37,7 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
     `operations` are names of `FUNCTIONS` with phrasings of their own or in `functions.toml`; None: all of the file.
     `none` is the share of the rows in which a number is a variable, so that nothing can be calculated.
     """
-    rng, known = random.Random(f"functions/{seed}"), _sentences()
+    rng, known = random.Random(f"functions/{seed}"), pools("functions")
     operations = list(known) if operations is None else operations
     while True:
         name = rng.choice(operations)

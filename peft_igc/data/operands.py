@@ -7,6 +7,7 @@ are made by `arithmetic`. Try it: `pytest tests/data/test_arithmetic.py`.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,8 +34,12 @@ class Operands:
         """A calculation for a row of this kind that is not excluded."""
         while True:
             operator, a, b = self._calculation(kind, rng)
-            if (Fraction(a), operator, Fraction(b)) not in self.excluded:
+            if self.allows(operator, (a, b)):
                 return operator, a, b
+
+    def allows(self, operator: str, operands: Sequence[str | int]) -> bool:
+        """Whether a calculation is not excluded."""
+        return (Fraction(operands[0]), operator, Fraction(operands[1])) not in self.excluded
 
     def short(self, rng: random.Random) -> int:
         """A number of at most `max_digits` digits."""

@@ -2,9 +2,9 @@
 
 from itertools import islice
 
-from peft_igc.data import functions
 from peft_igc.data.columns import check_columns
 from peft_igc.data.functions import function_rows
+from peft_igc.data.wording.phrases import pools
 from peft_igc.text import operations
 from peft_igc.text.literals import integers
 from peft_igc.text.values import Limits
@@ -20,7 +20,7 @@ def text_of(row):
 def test_functions_have_rows_that_can_be_read_and_equal_seeds_give_equal_rows():
     rows = list(islice(function_rows(1), 600))
     assert rows[:50] == list(islice(function_rows(1), 50))
-    assert {row["igc_operator"] for row in rows} == {*functions._sentences(), "none"}
+    assert {row["igc_operator"] for row in rows} == {*pools("functions"), "none"}
     for row in rows:
         (step,) = check_columns(row, LIMITS)
         known = {one.digits for one in integers(text_of(row), decimals=True)}

@@ -38,13 +38,13 @@ def draw(kind: str, max_digits: int, rng: random.Random) -> tuple[str, str]:
     return _spelled(tree, kind, rng), _Style().spelled(tree, random.Random(0))
 
 
-def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[int, int]]:
+def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[str, str]]:
     """A quotient whose decimals do not end, with words that ask for a rounding; and its two integers."""
     first, second = _integer(max_digits, rng), 3 * _integer(max(max_digits - 2, 1), rng) + 3
     first += first % 3 == 0
     tree = Tree("/", (_number(first), _number(second)))
     wish = rng.choice(_WISHES).format(rng.choice((2, 2, 2, 3, 4)))
-    return f"{_spelled(tree, 'two', rng)}{wish}", (first, second)
+    return f"{_spelled(tree, 'two', rng)}{wish}", (str(first), str(second))
 
 
 def _integer(max_digits: int, rng: random.Random) -> int:
