@@ -23,12 +23,12 @@ from .bigbench import parse_question
 from .columns import EXPRESSION_COLUMN, columns_of, has_number
 from .dataset import in_turn
 from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
-from .mixture import Mixture
+from .mixture import Mixture, happens
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
 from .wording.drawing import surround
 from .wording.phrases import OPERATOR_WORDS, UNABLE, casual, with_places
-from .wording.wording import FEW, Wording, answer, cue
+from .wording.wording import FEW, Wording, in_sentences
 
 
 Row = dict[str, Any]
@@ -204,8 +204,8 @@ class ArithmeticRows:
         in_sentence = has_number(columns["igc_result"]) and wording.surrounds and rng.random() < mixture.sentences
         if not in_sentence or not around.endswith((".", "?", "!")) or _TERSE.search(f"{system}{around}"):
             return around, None, columns
-        around = cue(around, rng)
-        return around, answer(operator, a, b, columns["igc_result"], text.thing, rng), columns
+        text = text._replace(text=around)
+        return *in_sentences(text, operator, a, b, columns["igc_result"], rng), columns
 
     def _silent(self, kind: str, rng: random.Random) -> _Made:
         """A row that asks for no calculation, or for an unsupported one."""
@@ -224,8 +224,7 @@ class ArithmeticRows:
 
     def _written(self, numbers: list[str], rng: random.Random) -> list[str]:
         """Integers, in a fraction of the rows with places."""
-        has_places = self.mixture.decimals > 0 and rng.random() < self.mixture.decimals
-        return with_places(numbers, rng) if has_places else numbers
+        return with_places(numbers, rng) if happens(self.mixture.decimals, rng) else numbers
 
     def _unasked(self, prompt: str, completion: str, reads: bool) -> _Made:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
@@ -251,8 +250,7 @@ class ArithmeticRows:
 
     def _typed(self, text: str, rng: random.Random) -> str:
         """A text, in a fraction of the rows typed in a hurry."""
-        hurried = self.mixture.casual > 0 and rng.random() < self.mixture.casual
-        return casual(text, rng) if hurried else text
+        return casual(text, rng) if happens(self.mixture.casual, rng) else text
 
     def _read(self, prompt: str, system: str = "") -> StepLabel | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
@@ -266,7 +264,7 @@ class ArithmeticRows:
             return None
 
     def _expression(self, rng: random.Random) -> _Made:
-        if self.mixture.rounded and rng.random() < self.mixture.rounded:
+        if happens(self.mixture.rounded, rng):
             return self._rounded(rng)
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
         if self.limits.operands == 2:

@@ -3,6 +3,7 @@
 Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_arithmetic.py -k mixture`.
 """
 
+import random
 from dataclasses import dataclass, fields
 
 
@@ -83,6 +84,11 @@ class Mixture:
                 f"{', '.join(f'`{name}`' for name in _OF_ALL[:-1])} and `{_OF_ALL[-1]}` add up to {total:g}, which "
                 "leaves no room for arithmetic. Lower one of them."
             )
+
+
+def happens(share: float, rng: random.Random) -> bool:
+    """Whether a draw is within a share; nothing is drawn for a share of zero."""
+    return share > 0 and rng.random() < share
 
 
 TOKENS_MIXTURE = Mixture(

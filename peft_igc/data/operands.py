@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from ..text.values import Limits
 from .bigbench import random_divisor
-from .mixture import Mixture
+from .mixture import Mixture, happens
 from .wording.phrases import of_length
 
 
@@ -47,8 +47,8 @@ class Operands:
 
     def longest(self, rng: random.Random) -> int:
         """The digits of the longest number of an ordinary row or a text by hand."""
-        is_long = self.mixture.long > 0 and rng.random() < self.mixture.long
-        return max(self.max_digits, min(_LONGEST, self.limits.digits)) if is_long else self.max_digits
+        most = min(_LONGEST, self.limits.digits) if happens(self.mixture.long, rng) else 0
+        return max(self.max_digits, most)
 
     def overflowing(self) -> list[str]:
         """Operations in which operands that can be read may give a result of more than R digits."""
@@ -73,7 +73,7 @@ class Operands:
             return operator, pair[0], pair[1]
         most = self.longest(rng)
         a, b = self._exact_division(most, rng) if operator == "/" else self._pair(most, rng)
-        if self.mixture.special and rng.random() < self.mixture.special:
+        if happens(self.mixture.special, rng):
             small = rng.randrange(2)
             pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
             a, b = rng.choice(pairs)
@@ -86,7 +86,7 @@ class Operands:
         digits = rng.randint(1, most)
         other = digits if rng.random() < 0.5 else rng.randint(1, most)
         a, b = _number(digits, rng), _number(other, rng)
-        if (multiples := self.mixture.multiples) and a and b and rng.random() < multiples:
+        if a and b and happens(self.mixture.multiples, rng):
             return (a - a % b, b) if a > b else (a, b - b % a)
         return a, b
 

@@ -72,11 +72,6 @@ def frame(rng: random.Random) -> str:
     return rng.choice(BARE) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
 
 
-def look_alike(rng: random.Random) -> str:
-    """A text with signs between numbers that asks for nothing."""
-    return line_of(rng.choice(tuple(pools("look_alikes").values())), rng)
-
-
 def silent(rng: random.Random) -> Text:
     """A text that asks for no calculation, with its completion and its kind."""
     (kind,) = rng.choices(tuple(_SILENT_KINDS), tuple(_SILENT_KINDS.values()))

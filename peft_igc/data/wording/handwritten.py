@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...numbers.calculator import NO_ARITHMETIC
 from ..files import read_rows
-from ..mixture import Mixture
+from ..mixture import Mixture, happens
 from .phrases import fill, of_length, with_places
 
 
@@ -130,15 +130,17 @@ def draw(
     They have up to `max_digits` digits where the text does not want small ones, and are written as the mixture says.
     """
     numbers, template = _numbers(chosen.constraints, max_digits, mixture.multiples, rng), chosen.text
-    decoration = rng.random() if chosen.bare else 1.0
+    decoration, form = rng.random() if chosen.bare else 1.0, "{}"
     if decoration < _NEGATIVE:
         numbers = _signed(numbers, chosen.constraints, rng)
     elif decoration < _NEGATIVE + _MONEY:
-        template = _measured(chosen, f"{rng.choice(_CURRENCIES)}{{}}")
+        form = f"{rng.choice(_CURRENCIES)}{{}}"
     elif decoration < _NEGATIVE + _MONEY + _UNIT:
-        template = _measured(chosen, f"{{}} {rng.choice(_UNITS)}")
+        form = f"{{}} {rng.choice(_UNITS)}"
+    for slot in chosen.order[:1] if chosen.operator in "*/" else "ab":  # of factors only the first has a unit
+        template = template.replace(f"{{{slot}}}", form.format(f"{{{slot}}}"))
     values = {slot: str(number) for slot, number in numbers.items()}
-    if mixture.decimals and not chosen.constraints & {"small", "year"} and rng.random() < mixture.decimals:
+    if not chosen.constraints & {"small", "year"} and happens(mixture.decimals, rng):
         ordered = not chosen.constraints.isdisjoint({"a>b", "b>a"})
         values = dict(zip(values, with_places(list(values.values()), rng, ordered), strict=True))
     shown = replace(mixture, separators=0.0) if "year" in chosen.constraints else mixture
@@ -153,7 +155,7 @@ def _numbers(constraints: frozenset[str], max_digits: int, multiples: float, rng
     In a fraction `multiples` of those without such a constraint, one of two is a multiple of the other one.
     """
     asked = not constraints.isdisjoint({"b|a", "a|b"})
-    either = not asked and "year" not in constraints and multiples > 0 and rng.random() < multiples
+    either = not asked and "year" not in constraints and happens(multiples, rng)
     while True:
         if constraints & {"small", "year"}:
             drawn = [rng.randint(*((1900, 2099) if "year" in constraints else (1, 100))) for _ in range(4)]
@@ -179,11 +181,3 @@ def _signed(numbers: dict[str, int], constraints: frozenset[str], rng: random.Ra
     if ("a>b" in constraints and a < b) or ("b>a" in constraints and b < a):  # 5 > -8, and -5 > -8
         a, b = (b, a) if a < 0 and b < 0 else (-a, -b)
     return numbers | {"a": a, "b": b}
-
-
-def _measured(chosen: Handwritten, form: str) -> str:
-    """The text with its numbers in a form such as `${}`: in sums both, of factors and in divisions only the first."""
-    template = chosen.text
-    for slot in chosen.order[:1] if chosen.operator in "*/" else "ab":
-        template = template.replace(f"{{{slot}}}", form.format(f"{{{slot}}}"))
-    return template

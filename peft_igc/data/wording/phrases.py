@@ -139,13 +139,12 @@ def of_length(digits: int, rng: random.Random) -> int:
 def with_places(numbers: Sequence[str], rng: random.Random, ordered: bool = False) -> list[str]:
     """Integers with a point: all with the same number of places, always so if `ordered`, or each with its own."""
     alike = rng.choice((1, 1, 2, 2, 2, 3, 4) if ordered else (1, 1, 2, 2, 2, 3, 4, None))
-    found = []
-    for number in numbers:
-        places = rng.choice((0, 0, 1, 1, 2, 3)) if alike is None else alike
-        digits = number.lstrip("-").rjust(places + 1, "0")
-        point = len(digits) - places
-        found.append("-" * number.startswith("-") + digits[:point] + "." * bool(places) + digits[point:])
-    return found
+    return [pointed(one, rng.choice((0, 0, 1, 1, 2, 3)) if alike is None else alike) for one in numbers]
+
+
+def pointed(digits: str | int, places: int) -> str:
+    """The number `digits / 10**places`, with all its places."""
+    return f"{Decimal(f'{digits}e-{places}'):f}"
 
 
 def derived(numbers: Sequence[str], said: Sequence[str], rng: random.Random) -> dict[str, str]:

@@ -8,8 +8,9 @@ so nothing is held out but the frames. Try it: `pytest tests/data/test_symbol_ro
 
 import random
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, NamedTuple
+
+from .phrases import pointed
 
 
 MOST_NUMBERS = 8
@@ -47,11 +48,6 @@ def _integer(max_digits: int, rng: random.Random) -> int:
     """A number of one to a number of digits, shorter ones more often."""
     digits = min(rng.randint(1, max_digits), rng.randint(1, max_digits))
     return rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
-
-
-def _decimal(digits: int, places: int) -> str:
-    """The number `digits / 10**places`, with all its places."""
-    return f"{Decimal(f'{digits}e-{places}'):f}"
 
 
 def _product(a: Tree, b: Tree, rng: random.Random, in_order: float = 0.5) -> Tree:
@@ -142,14 +138,14 @@ def _decimals(max_digits: int, rng: random.Random) -> Tree:
     tree: Tree
     if shape < 0.4:
         second = -first % scale + scale * _integer(2, rng) if rng.random() < 0.5 else _integer(4, rng) + 1
-        tree = "+", _decimal(first, places), _decimal(second, places)
+        tree = "+", pointed(first, places), pointed(second, places)
         if rng.random() < 0.4:
-            tree = "-", _decimal(first + scale * _integer(2, rng), places), _decimal(first, places)
+            tree = "-", pointed(first + scale * _integer(2, rng), places), pointed(first, places)
     elif shape < 0.75:
         factor = rng.choice((2, 4, 5, 8, 10, 20, 100, 4 * _integer(2, rng), _integer(3, rng)))
-        tree = _product(_decimal(5 * first if rng.random() < 0.6 else first, places), str(factor), rng, 0.6)
+        tree = _product(pointed(5 * first if rng.random() < 0.6 else first, places), str(factor), rng, 0.6)
     else:
-        tree = "/", _decimal(first * max(_integer(2, rng), 1), places), _decimal(first, places)
+        tree = "/", pointed(first * max(_integer(2, rng), 1), places), pointed(first, places)
     return (rng.choice("+-"), tree, str(_integer(3, rng))) if rng.random() < 0.25 else tree
 
 
@@ -172,11 +168,11 @@ def _percent(max_digits: int, rng: random.Random) -> Tree:
 def _money(max_digits: int, rng: random.Random) -> Tree:
     """Amounts with cents: `$12.50 * 4`, `$3 + $4`. The signs are put there by the spelling."""
     cents = _integer(3, rng) * 100 + rng.choice((0, 0, 25, 50, 50, 75, 99, rng.randrange(100)))
-    amount = _decimal(cents, 2).removesuffix(".00")
+    amount = pointed(cents, 2).removesuffix(".00")
     if rng.random() < 0.5:
         return "*", amount, str(max(_integer(2, rng), 1))
     other = cents % 100 and 100 - cents % 100
-    rest = _decimal(other + 100 * _integer(2, rng), 2) if other else str(_integer(3, rng))
+    rest = pointed(other + 100 * _integer(2, rng), 2) if other else str(_integer(3, rng))
     return rng.choice("++-"), amount, rest
 
 

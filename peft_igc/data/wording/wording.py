@@ -18,7 +18,7 @@ from typing import ClassVar
 from ..mixture import Mixture
 from . import drawing, phrases
 from .handwritten import Handwritten, texts_by
-from .phrases import BIGBENCH, FIELD, NUMBERS, UNABLE, Text, drawn, is_held_out, pools, words
+from .phrases import BIGBENCH, FIELD, NUMBERS, UNABLE, Text, drawn, is_held_out, line_of, pools, words
 
 
 _FIELDS = (*NUMBERS, *"hijklmnop")
@@ -102,24 +102,21 @@ class Wording:
 
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
-        return Text(phrases.fill_look_alike(drawn(lambda: drawing.look_alike(rng), self.held_out), rng))
+        kinds = tuple(pools("look_alikes").values())
+        return Text(phrases.fill_look_alike(drawn(lambda: line_of(rng.choice(kinds), rng), self.held_out), rng))
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
         return drawing.one_of("systems", self.held_out, rng)
 
 
-def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: random.Random) -> str:
-    """A sentence that contains the result, sometimes twice; `thing` names the counted things."""
-    known = thing is not None and rng.random() < 0.5
+def in_sentences(text: Text, operator: str, a: str, b: str, result: str, rng: random.Random) -> tuple[str, str]:
+    """The text with a request to answer in a sentence, and such an answer, with the result in it, sometimes twice."""
+    asked = f"{text.text} {rng.choice(pools('context')['cues'])}"
+    known = text.thing is not None and rng.random() < 0.5
     template = rng.choice(pools("context")["counted" if known else "answers"])
     second = f"({b})" if b.startswith("-") else b
-    return template.format(r=result, a=a, b=b, e=f"{a} {operator} {second}", thing=thing)
-
-
-def cue(text: str, rng: random.Random) -> str:
-    """The text, followed by a request to answer in a sentence."""
-    return f"{text} {rng.choice(pools('context')['cues'])}"
+    return asked, template.format(r=result, a=a, b=b, e=f"{a} {operator} {second}", thing=text.thing)
 
 
 def _larger_first(numbers: Sequence[str]) -> list[str]:
