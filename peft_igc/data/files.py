@@ -89,10 +89,24 @@ def read_prompts(path: str | Path) -> list[str]:
 
 
 def _placed_rows(path: str | Path, wanted: str) -> list[tuple[str, dict[str, Any]]]:
-    """The objects of CSV or JSON lines, each after its file and line; `wanted` as in `read_rows`."""
-    if str(path).lower().removesuffix(".gz").endswith(".csv"):
-        return _read_csv(Path(path))
-    return [(f"`{path}`, line {number}", row) for number, row in enumerate(read_rows(path, wanted=wanted), start=1)]
+    """The objects of CSV or JSON lines, each after its file and line; `wanted` as in `read_rows`. An empty `group` of
+    CSV is no group."""
+    if not str(path).lower().removesuffix(".gz").endswith(".csv"):
+        return [(f"`{path}`, line {at}", row) for at, row in enumerate(read_rows(path, wanted=wanted), start=1)]
+    items = []
+    with _opened(Path(path)) as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for row in reader:
+                where = f"`{path}`, line {reader.line_num}"
+                if None in row or None in row.values():
+                    raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
+                items.append((where, {k: v for k, v in row.items() if v or k != "group"}))
+        except csv.Error as error:
+            raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
+    if not items:
+        raise ValueError(f"`{path}` is empty: expected a line of names, such as `prompt,target`, and items below it.")
+    return items
 
 
 @contextmanager
@@ -110,24 +124,6 @@ def _opened(path: Path, mode: str = "rt") -> Iterator[IO[Any]]:
         raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
-
-
-def _read_csv(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The lines of a CSV file, each after its place. An empty `group` is no group."""
-    items = []
-    with _opened(path) as file:
-        reader = csv.DictReader(file, strict=True)
-        try:
-            for row in reader:
-                where = f"`{path}`, line {reader.line_num}"
-                if None in row or None in row.values():
-                    raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
-                items.append((where, {k: v for k, v in row.items() if v or k != "group"}))
-        except csv.Error as error:
-            raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
-    if not items:
-        raise ValueError(f"`{path}` is empty: expected a line of names, such as `prompt,target`, and items below it.")
-    return items
 
 
 def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:

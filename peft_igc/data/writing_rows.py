@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -49,19 +49,16 @@ def covering_rows(n: int, seed: int, limits: Limits, prompts: Sequence[Any]) -> 
     Each has one of `prompts`, which asks for something else: the writing must not depend on the text, whose operation
     may be anything, such as a look-up.
     """
-    rng = random.Random(f"leading digits/{seed}")
-    results = itertools.islice(_results(rng, limits), n)
-    steps = (label_expression(f"{written(one)} + 0", Limits()) for one in results)
-    return [conversation("", None, step.columns) | {"prompt": rng.choice(prompts)} for step in steps]
-
-
-def _results(rng: random.Random, limits: Limits) -> Iterator[Fraction]:
+    rng, rows = random.Random(f"leading digits/{seed}"), list[dict[str, Any]]()
     most = min(limits.digits, limits.result_digits)
     after, longest = in_turn(range(_GROUPS), rng), min(most, 12)
-    for index, group in enumerate(in_turn(range(min(_GROUPS, 10**longest)), rng)):
+    groups = in_turn(range(min(_GROUPS, 10**longest)), rng)
+    for index, group in enumerate(itertools.islice(groups, n)):
         more = rng.randint(0, longest - 3) if group >= 100 else 0
         places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if limits.decimals and index % 4 else 0
         whole = group * 10**more + rng.randrange(10**more)
         fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[: min(places, most - len(str(whole)))]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
-        yield sign * Fraction(f"{whole}.{fraction}")
+        step = label_expression(f"{written(sign * Fraction(f'{whole}.{fraction}'))} + 0", Limits())
+        rows.append(conversation("", None, step.columns) | {"prompt": rng.choice(prompts)})
+    return rows

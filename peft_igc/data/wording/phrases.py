@@ -147,27 +147,21 @@ def pointed(digits: str | int, places: int) -> str:
     return f"{Decimal(f'{digits}e-{places}'):f}"
 
 
-def derived(numbers: Sequence[str], said: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """The fields that follow from drawn numbers and words, and those of a date."""
+def values_of(numbers: Sequence[str], rng: random.Random, few: bool = False) -> dict[str, str]:
+    """Values of all fields of `silent.toml` and `unsupported.toml`, or of the `few` texts, whose words are others."""
+    said = rng.choices(words("words"), k=rng.randint(2, 6))
+    name, other = rng.sample(words("few names" if few else "people"), 2)
+    spelled = ["", ""] if few else rng.choices(words("number words"), k=2)
     first, second = numbers[:2]
     date = str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
-    return {
+    return dict(zip(NUMBERS, numbers, strict=False)) | {
         "low": min(first, second, key=Decimal), "high": max(first, second, key=Decimal),
         "spaced": " ".join(first), "joined": first, "first": first[0], "last": first[-1],
         "words": " ".join(said), "word": said[0], "count": str(len(said)),
         "date": " ".join(date), "day": date[0], "month": date[1], "year": date[2],
-    }  # fmt: skip
-
-
-def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """Values of all fields of `silent.toml` and `unsupported.toml`, with five numbers."""
-    said = rng.choices(words("words"), k=rng.randint(2, 6))
-    name, other = rng.sample(words("people"), 2)
-    spelled = rng.choices(words("number words"), k=2)
-    values = dict(zip(NUMBERS, numbers, strict=True)) | derived(numbers, said, rng)
-    return values | {
-        "d": str(rng.randrange(1, 10)), "e": str(rng.randrange(10)), "w": spelled[0], "u": spelled[1],
-        "name": name, "other": other, "thing": rng.choice(words("objects")), "city": rng.choice(words("cities")),
+        "d": str(rng.randrange(not few, 10)), "e": "" if few else str(rng.randrange(10)),
+        "w": spelled[0], "u": spelled[1], "name": name, "other": other,
+        "thing": rng.choice(words("few things" if few else "objects")), "city": rng.choice(words("cities")),
     }  # fmt: skip
 
 

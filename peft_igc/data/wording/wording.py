@@ -159,11 +159,7 @@ class _Few(Wording):
         return Text(template.format(a=a, b=b, name=name, thing=thing))
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, mixture: Mixture) -> Text:
-        said = rng.choices(words("words"), k=rng.randint(2, 6))
-        name, other = rng.sample(words("few names"), 2)
-        values = dict(zip("abc", numbers, strict=True)) | phrases.derived(numbers, said, rng)
-        values |= {"name": name, "other": other, "d": str(rng.randrange(10))}
-        values |= {"thing": rng.choice(words("few things")), "city": rng.choice(words("cities"))}
+        values = phrases.values_of(numbers, rng, few=True)
         prompt, completion = rng.choice(pools("few")["silent"])
         return Text(prompt.format(**values), completion.format(**values))
 
