@@ -1,16 +1,11 @@
 """Training and test rows: operand columns, generated arithmetic, BIG-bench.
 
-* `columns`: the operand columns of a dataset, checked and encoded as tensors.
-* `exact_values`: the value of an expression in a column, and the expression that is read in a text.
-* `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
-* `functions`: rows for functions of given numbers, such as percentages.
-* `bigbench`: the BIG-bench arithmetic task, generated.
-* `writing_rows`: rows that train the writing alone.
-* `dataset`: any rows as a `datasets.Dataset`, and what they teach; `files`: rows and evaluation items from files, and
-  the calculations that a file states.
+* `columns`: the operand columns of a dataset, checked and encoded as tensors; `exact_values`: expressions in them.
+* `mixture`, `operands`, `wording`, `arithmetic`: an endless stream of rows; `functions`: rows for functions.
+* `bigbench`: the BIG-bench arithmetic task. `writing_rows`: rows that train the writing alone.
+* `dataset`: any rows as a `datasets.Dataset`; `files`: rows, items and claims of files.
 
-It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
-and no tokenizer. Start with `columns`.
+It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`. Start with `columns`.
 Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
 """
 

@@ -2,8 +2,7 @@
 
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
 texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. Expressions
-of more than two numbers have `igc_expression` instead of operands. Operands come from `operands`, the texts from a
-wording, either the few templates of `wording.FEW` or the hundreds of `wording.TRAINING`.
+of more than two numbers have `igc_expression` instead of operands.
 """
 
 import hashlib
@@ -195,8 +194,8 @@ class ArithmeticRows:
 
     def _request(self, kind: str, system: str | None, rng: random.Random) -> _Made:
         mixture, wording = self.mixture, self.wording
-        operator, first, second = self.operands.draw(kind, rng)
-        a, b = self._written([str(first), str(second)], rng) if kind == "ordinary" else (str(first), str(second))
+        operator, *numbers = self.operands.draw(kind, rng)
+        a, b = with_places([*map(str, numbers)], mixture.decimals if kind == "ordinary" else 0.0, rng)
         columns = columns_of(operator, (a, b), self.limits)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
@@ -216,15 +215,11 @@ class ArithmeticRows:
         elif kind == "none":
             text = wording.plain_text(numbers, rng, mixture)
         else:
-            text = wording.unsupported_request(self._written(numbers, rng), rng, mixture)
+            text = wording.unsupported_request(with_places(numbers, mixture.decimals, rng), rng, mixture)
             while self.limits.decimal_operands and text.kind == "decimals" and _DECIMAL.search(text.text):
-                text = wording.unsupported_request(self._written(numbers, rng), rng, mixture)
+                text = wording.unsupported_request(with_places(numbers, mixture.decimals, rng), rng, mixture)
         around = self._around(text.text, rng, typed=text.kind != "copying")  # what is copied stays as it is
         return self._unasked(around, text.completion, reads=kind == "unsupported")
-
-    def _written(self, numbers: list[str], rng: random.Random) -> list[str]:
-        """Integers, in a fraction of the rows with places."""
-        return with_places(numbers, rng) if happens(self.mixture.decimals, rng) else numbers
 
     def _unasked(self, prompt: str, completion: str, reads: bool) -> _Made:
         """A row of a text that asks for no pair; `reads`: unless rules read an expression there."""
@@ -243,14 +238,10 @@ class ArithmeticRows:
 
     def _around(self, text: str, rng: random.Random, typed: bool = True) -> str:
         """A text as it is typed, and in a fraction of the rows with other text around it."""
-        text = self._typed(text, rng) if typed else text
+        text = casual(text, rng) if typed and happens(self.mixture.casual, rng) else text
         if self.wording.surrounds and rng.random() < self.mixture.contexts:
             return surround(text, self.wording.held_out, rng)
         return text
-
-    def _typed(self, text: str, rng: random.Random) -> str:
-        """A text, in a fraction of the rows typed in a hurry."""
-        return casual(text, rng) if happens(self.mixture.casual, rng) else text
 
     def _read(self, prompt: str, system: str = "") -> StepLabel | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
@@ -280,7 +271,8 @@ class ArithmeticRows:
                 continue
             if step.operands and not self.operands.allows(str(step.operator), step.operands):
                 continue
-            prompt = self._typed(self.wording.expression(shown, rng), rng)
+            prompt = self.wording.expression(shown, rng)
+            prompt = casual(prompt, rng) if happens(self.mixture.casual, rng) else prompt
             around = self._around(prompt, rng, typed=False)
             if step.operands and kind == "two":  # the network reads it, whatever is around it
                 return around, None, step.columns

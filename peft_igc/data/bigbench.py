@@ -1,7 +1,7 @@
 """The BIG-bench arithmetic task: items generated in its exact form.
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
-The operand columns of an item serve to leave its calculation out of training, and no evaluation shows them to a model.
+The operand columns serve to leave a calculation out of training, and no evaluation shows them to a model.
 
 The real task has exact divisions, with a dividend of n digits and any of its divisors; differences may be negative;
 one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division the 23 exact ones with a
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..text.values import Limits
 from .columns import columns_of
-from .wording.phrases import BIGBENCH, OPERATOR_WORDS
+from .wording.phrases import BIGBENCH, OPERATOR_WORDS, of_length
 
 
 OPERATION_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}
@@ -30,7 +30,11 @@ GROUPS = tuple(_GROUPS)
 
 def bigbench_size(group: str) -> int:
     """The number of different items of a group."""
-    digits, operator = _parse_group(group)
+    if group not in _GROUPS:
+        raise ValueError(
+            f"The group {group!r} is unknown: groups are `1_digit_addition` to `5_digit_division`, see `GROUPS`."
+        )
+    digits, operator = _GROUPS[group]
     if operator != "/":
         return 100 if digits == 1 else (9 * 10 ** (digits - 1)) ** 2
     below, top = 10 ** (digits - 1) - 1, 10**digits - 1
@@ -48,12 +52,11 @@ def bigbench_items(group: str, n: int, seed: int = 0) -> list[dict[str, Any]]:
     Raises:
         ValueError: A group that is not in `GROUPS`, or more items than its `bigbench_size`.
     """
-    digits, operator = _parse_group(group)
     if n > (size := bigbench_size(group)):
         raise ValueError(
             f"`n={n}` is too many: the group `{group}` has {size} different items. Ask for at most {size}."
         )
-    rng = random.Random(f"{seed}/{group}")
+    rng, (digits, operator) = random.Random(f"{seed}/{group}"), _GROUPS[group]
     pairs: dict[tuple[int, int], None] = {}
     while len(pairs) < n:
         pairs[draw_operands(operator, digits, rng)] = None
@@ -65,22 +68,12 @@ def bigbench_test_set(per_group: int = 200, seed: int = 0) -> list[dict[str, Any
     return [item for group in GROUPS for item in bigbench_items(group, min(per_group, bigbench_size(group)), seed)]
 
 
-def _parse_group(group: str) -> tuple[int, str]:
-    if group not in _GROUPS:
-        raise ValueError(
-            f"The group {group!r} is unknown: groups are `1_digit_addition` to `5_digit_division`, see `GROUPS`."
-        )
-    return _GROUPS[group]
-
-
 def draw_operands(operator: str, digits: int, rng: random.Random) -> tuple[int, int]:
     """Two operands of n digits; for a division, a dividend of n digits and any of its divisors."""
-    low, high = 10 ** (digits - 1), 10**digits
     if operator == "/":
-        dividend = rng.randrange(low, high)
+        dividend = of_length(digits, rng)
         return dividend, random_divisor(dividend, rng)
-    low = 0 if digits == 1 else low
-    return rng.randrange(low, high), rng.randrange(low, high)
+    return of_length(digits, rng, zero=True), of_length(digits, rng, zero=True)
 
 
 def random_divisor(number: int, rng: random.Random) -> int:

@@ -1,9 +1,8 @@
 """The operand columns of a dataset: checked row by row, then encoded as the tensors that the model pops.
 
-In: rows with `igc_operator`, `igc_operands` and `igc_result`, or `igc_expression`, from a generator, a JSON file or
-Arrow. Out: `StepLabel`s, one per anchor (`check_columns`), and the `igc_*` tensors of a batch of them
-(`encode_steps`). Every row is checked against the calculator, because a wrong result in a column would be learned like
-a right one. Prompts are not read and anchors not located here. Try it: `pytest tests/data/test_columns.py`.
+In: rows with `igc_operator`, `igc_operands` and `igc_result`, or `igc_expression`. Out: `StepLabel`s, one per anchor
+(`check_columns`), and the `igc_*` tensors of a batch of them (`encode_steps`). Every row is checked against the
+calculator, because a wrong result in a column would be learned like a right one. Prompts are not read here.
 
 Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a result, K operations.
 """

@@ -1,8 +1,7 @@
 """Rows as `datasets` objects, and what the operand columns of a dataset teach.
 
 `summarize` warns of rows that would train without an error and teach too little: an operation that never occurs, no
-silence. Rows are not tokenized, and their operand columns are not checked (`columns`).
-Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
+silence. Operand columns are not checked here (`columns`).
 """
 
 import itertools

@@ -1,7 +1,6 @@
-"""Exact values of expressions that are written as text: `igc_expression` of a row, and what the generator draws.
+"""Exact values of expressions without words, such as `(3 + 4) * 2.5`: `igc_expression` of a row, and drawn ones.
 
-A text such as `(3 + 4) * 2.5` has no words around it. `expression_in` is the other way round: the expression that is
-read at the end of a text with words, as such a text.
+`expression_in` is the other way round: the expression that is read at the end of a text with words, as such a text.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Files of rows, of prompts, and of texts to check: JSON lines, CSV, plain text, each also compressed with gzip.
 
-`read_items` reads the files of `peft-igc eval`. Errors name the file and the line. Nothing is tokenized here.
+Errors name the file and the line.
 """
 
 from __future__ import annotations

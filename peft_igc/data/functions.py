@@ -1,8 +1,7 @@
 """Training rows for functions of one, two or three given numbers, such as percentages and roots.
 
-In: a seed. Out: rows with operand columns, whose operands are a function's numbers: one or two in the function's
-order, else in the order of the text. The sentences are those of `wording/texts/functions.toml`, and a user's own
-`phrasings` of `register_operation`. Rows of lists and tables are made by `recipes/many_operands.py`.
+The operands are in the function's order, of three numbers in that of the text. The sentences are those of
+`wording/texts/functions.toml`, and a user's own `phrasings` of `register_operation`.
 """
 
 import random
@@ -44,13 +43,13 @@ def function_rows(seed: int, operations: Sequence[str] | None = None, none: floa
         own = FUNCTIONS[name].phrasings if name in FUNCTIONS else ()
         text = rng.choice([*own, *known.get(name, ())])
         text = (text if text in own else choose(text, rng)).replace("{list}", "{a}, {b} and {c}")
-        slots = sorted(set(re.findall(r"\{([abcd])\}", text)))
-        numbers = _drawn(name, len(slots), rng)
+        slots = re.findall(r"\{([abcd])\}", text)
+        numbers = _drawn(name, len(set(slots)), rng)
         if name != NO_ARITHMETIC and rng.random() < none:
             name, numbers[-1] = NO_ARITHMETIC, rng.choice(("x", "it", "some", "my age", "the rest"))
         operands = numbers if name != NO_ARITHMETIC else []
         if operands and not takes(name):
-            operands = [numbers[SLOTS.index(slot)] for slot in re.findall(r"\{([abcd])\}", text)]
+            operands = [numbers[SLOTS.index(slot)] for slot in slots]
         yield row_of(varied(filled(text, numbers), rng), name, operands)
 
 

@@ -1,7 +1,4 @@
-"""`Mixture`, the fractions of the kinds of training rows, and `TOKENS_MIXTURE`, that of the token interface.
-
-Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_arithmetic.py -k mixture`.
-"""
+"""`Mixture`, the fractions of the kinds of training rows, and `TOKENS_MIXTURE`, that of the token interface."""
 
 import random
 from dataclasses import dataclass, fields

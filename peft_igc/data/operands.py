@@ -1,9 +1,8 @@
 """Operators and operands of generated rows, by the kind of a row: ordinary, too long, undefined, inexact.
 
 Operand lengths are equal in half of the calculations and drawn independently in the others. Half of the divisions draw
-a dividend and one of its divisors, as BIG-bench does; the other half draw a divisor and a quotient. (The paper
-attributes its weaker division to a training distribution that differs from the benchmark's.) Numbers only: the texts
-are made by `arithmetic`. Try it: `pytest tests/data/test_arithmetic.py`.
+a dividend and one of its divisors, as BIG-bench does; the other half a divisor and a quotient. (The paper attributes
+its weaker division to a training distribution that differs from the benchmark's.)
 """
 
 import random
@@ -43,7 +42,7 @@ class Operands:
 
     def short(self, rng: random.Random) -> int:
         """A number of at most `max_digits` digits."""
-        return _number(rng.randint(1, self.max_digits), rng)
+        return of_length(rng.randint(1, self.max_digits), rng, zero=True)
 
     def longest(self, rng: random.Random) -> int:
         """The digits of the longest number of an ordinary row or a text by hand."""
@@ -66,9 +65,9 @@ class Operands:
         operator = rng.choice(self.limits.operations)
         if kind == "long operand":
             too_long = self.limits.digits + 1, self.limits.digits + 3
-            pair = [self.short(rng), _number(rng.randint(*too_long), rng)]
+            pair = [self.short(rng), of_length(rng.randint(*too_long), rng)]
             if rng.random() < 0.25:
-                pair[0] = _number(rng.randint(*too_long), rng)
+                pair[0] = of_length(rng.randint(*too_long), rng)
             rng.shuffle(pair)
             return operator, pair[0], pair[1]
         most = self.longest(rng)
@@ -85,7 +84,7 @@ class Operands:
         """Operands of equal length in half of the cases, of independent lengths in the others; see `multiples`."""
         digits = rng.randint(1, most)
         other = digits if rng.random() < 0.5 else rng.randint(1, most)
-        a, b = _number(digits, rng), _number(other, rng)
+        a, b = of_length(digits, rng, zero=True), of_length(other, rng, zero=True)
         if a and b and happens(self.mixture.multiples, rng):
             return (a - a % b, b) if a > b else (a, b - b % a)
         return a, b
@@ -122,8 +121,3 @@ class Operands:
         first = rng.randint(max(1, result + 2 - longest), longest)
         second = rng.randint(max(1, result + 2 - first), longest)  # R + 2 digits in all give R + 1 in the product
         return operator, of_length(first, rng), of_length(second, rng)
-
-
-def _number(digits: int, rng: random.Random) -> int:
-    """A number with exactly `digits` digits; a number of one digit may be zero."""
-    return rng.randrange(10) if digits == 1 else of_length(digits, rng)

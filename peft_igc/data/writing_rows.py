@@ -1,8 +1,7 @@
 """Rows that train the writing: with a result, half of them with longer numbers, some with all leading digits.
 
-A tokenizer with tokens of several digits writes a result in groups. A group that training never had at its place may
-be written wrongly, and among a few thousand random results half of the groups never follow a sign: `covering_rows`
-have each group of three digits first in a result, after a minus sign or none, and after a decimal point.
+A tokenizer with tokens of several digits writes a result in groups. One that training never had at its place may be
+written wrongly, and among a few thousand random results half of the groups never follow a sign.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing, and their context.
 
-Most functions draw a `phrases.Text` whose fields are still open; `phrases` decides which drafts are used, and fills
-them. `surround`, `sentence` and `one_of` draw complete texts around a request, in sentences of their own.
+The fields of drafts are still open; `phrases` decides which drafts are used, and fills them. `surround`, `sentence`
+and `one_of` draw complete texts.
 """
 
 import functools

@@ -140,11 +140,12 @@ def draw(
     for slot in chosen.order[:1] if chosen.operator in "*/" else "ab":  # of factors only the first has a unit
         template = template.replace(f"{{{slot}}}", form.format(f"{{{slot}}}"))
     values = {slot: str(number) for slot, number in numbers.items()}
-    if not chosen.constraints & {"small", "year"} and happens(mixture.decimals, rng):
+    if not chosen.constraints & {"small", "year"}:
         ordered = not chosen.constraints.isdisjoint({"a>b", "b>a"})
-        values = dict(zip(values, with_places(list(values.values()), rng, ordered), strict=True))
-    shown = replace(mixture, separators=0.0) if "year" in chosen.constraints else mixture
-    text = fill(template, values, shown, rng)
+        shown = with_places([*values.values()], mixture.decimals, rng, ordered)
+        values = dict(zip(values, shown, strict=True))
+    mixture = replace(mixture, separators=0.0) if "year" in chosen.constraints else mixture
+    text = fill(template, values, mixture, rng)
     operands = None if chosen.operator == NO_ARITHMETIC else (values[chosen.order[0]], values[chosen.order[1]])
     return text, chosen.operator, operands
 

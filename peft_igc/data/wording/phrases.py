@@ -4,8 +4,7 @@ A line such as `(Add|Sum up) {a} and {b}(.|, please.)` in a file of `texts` is a
 alternatives is a *template*; `{a}` is a field that is filled later. A fixed hash of the whole template decides which
 part it belongs to, so the split is the same on every machine and nobody selects it. The hash ignores capitals,
 punctuation, spaces and the choice of the sign for "times": no held-out template is a trained one with another full
-stop. Plain brackets must not contain alternatives. Fields are numbers in all the ways in which people write them
-(`fill`), names, dates, small things; a text may be typed in a hurry (`casual`).
+stop. Plain brackets must not contain alternatives.
 """
 
 import functools
@@ -18,7 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..mixture import Mixture
+from ..mixture import Mixture, happens
 
 
 # The completion of every row in which the calculator gives no number.
@@ -131,13 +130,16 @@ def fill(template: str, values: Mapping[str, str], mixture: Mixture, rng: random
     return FIELD.sub(value, template)
 
 
-def of_length(digits: int, rng: random.Random) -> int:
-    """A positive number of this length."""
-    return rng.randrange(10 ** (digits - 1), 10**digits)
+def of_length(digits: int, rng: random.Random, zero: bool = False) -> int:
+    """A number of this length, which is positive, or may be `zero`."""
+    return rng.randrange(0 if zero and digits == 1 else 10 ** (digits - 1), 10**digits)
 
 
-def with_places(numbers: Sequence[str], rng: random.Random, ordered: bool = False) -> list[str]:
-    """Integers with a point: all with the same number of places, always so if `ordered`, or each with its own."""
+def with_places(numbers: Sequence[str], share: float, rng: random.Random, ordered: bool = False) -> Sequence[str]:
+    """Integers, in a share of the draws with a point: all with the same number of places, always so if `ordered`, or
+    each with its own."""
+    if not happens(share, rng):
+        return numbers
     alike = rng.choice((1, 1, 2, 2, 2, 3, 4) if ordered else (1, 1, 2, 2, 2, 3, 4, None))
     return [pointed(one, rng.choice((0, 0, 1, 1, 2, 3)) if alike is None else alike) for one in numbers]
 

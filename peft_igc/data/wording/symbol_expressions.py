@@ -1,16 +1,15 @@
 """Expressions in symbols for training rows: two to eight numbers, brackets, powers, decimals, per cent, money.
 
 `draw` makes one of a kind, in one of many spellings (gaps, glyphs, brackets, separators), together with the same
-expression in plain symbols for `igc_expression`. Values are not looked at here: who wants an integer draws again
-(`arithmetic`). Kinds whose values would seldom be integers are built so that they often are. There are no templates,
-so nothing is held out but the frames. Try it: `pytest tests/data/test_symbol_rows.py`.
+expression in plain symbols for `igc_expression`. Kinds whose values would seldom be integers are built so that they
+often are. There are no templates, so nothing is held out but the frames.
 """
 
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .phrases import pointed
+from .phrases import of_length, pointed
 
 
 MOST_NUMBERS = 8
@@ -46,8 +45,7 @@ def draw_rounded(max_digits: int, rng: random.Random) -> tuple[str, tuple[str, s
 
 def _integer(max_digits: int, rng: random.Random) -> int:
     """A number of one to a number of digits, shorter ones more often."""
-    digits = min(rng.randint(1, max_digits), rng.randint(1, max_digits))
-    return rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+    return of_length(min(rng.randint(1, max_digits), rng.randint(1, max_digits)), rng, zero=True)
 
 
 def _product(a: Tree, b: Tree, rng: random.Random, in_order: float = 0.5) -> Tree:

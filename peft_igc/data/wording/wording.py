@@ -3,9 +3,8 @@
 A *phrasing* is a complete template: a frame with its expression, a request, or a story with its question. `TRAINING`
 draws the trained phrasings. `HELD_OUT` draws the one in six that a hash of the whole template keeps out of training;
 their frames, expressions and stories are trained in other combinations, so they measure generalization to new
-combinations. All other texts are split in the same way (`phrases`); new words are those of authors held out
-(`handwritten`). `FEW` is a small wording of whole templates, which is not split. In: canonical numbers as strings.
-Out: texts with these numbers in one of several forms. No labels, no rows, no tensors.
+combinations. New words are those of authors held out (`handwritten`). `FEW` is a small wording, which is not split.
+In: canonical numbers as strings. Out: texts with these numbers in one of several forms.
 """
 
 import random
