@@ -69,7 +69,6 @@ def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[s
 
 
 def has_number(result: Any) -> bool:
-    """Whether a result is a number."""
     return isinstance(result, str) and result.lstrip("-").replace(".", "").isdigit()
 
 
@@ -266,7 +265,6 @@ def check_names(names: Iterable[str], where: str) -> None:
 
 
 def _size(number: str) -> int:
-    """The number of digits of a canonical number."""
     return len(number.lstrip("-").replace(".", ""))
 
 
