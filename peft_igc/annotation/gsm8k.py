@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os.path import commonprefix
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, WrongType, columns_of, has_number, label
 from ..data.exact_values import NotAnExpression, items_of, label_expression
@@ -52,9 +52,9 @@ _LIMITS = Limits(operands=LONGEST_MARK)  # whatever an adapter can do
 # Reasons for which the rules leave an anchor to the network.
 _NOT_READ = set(Reason) - {Reason.NONE, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED, Reason.TOO_LONG}
 
-_Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
-_NONE: _Entry = (NO_ARITHMETIC, None, None, None)
-_UNKNOWN: _Entry = (None, None, None, None)
+_Entry = dict[str, Any]  # by operand column; None for one that is not there
+_NONE: _Entry = {"igc_operator": NO_ARITHMETIC}
+_UNKNOWN: _Entry = {}
 
 
 @dataclass
@@ -126,7 +126,7 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
         anchors = _anchors(tokenizer, config, prompt, completion, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
         names = ALL_COLUMNS if config.interface == "tokens" else COLUMNS
-        columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
+        columns = {name: [entry.get(name) for entry in entries] for name in names}
         made.append({"prompt": prompt, "completion": completion, **columns})
     report.rows_out = len(made)
     if not made:
@@ -324,8 +324,8 @@ def _entry(mark: _Mark, anchor: _Anchor, config: IGCConfig, report: Report) -> _
         is_read = anchor.reason in (Reason.NONE, Reason.NO_EXPRESSION) or mark.calculation is not None
         report.refused[found if is_read else f"not read: {anchor.reason.text}"] += 1
         return _NONE
-    if found[2] in REFUSALS:
-        report.refused[str(found[2])] += 1
+    if (result := found["igc_result"]) in REFUSALS:
+        report.refused[result] += 1
     else:
         report.supervised += 1
     return found
@@ -341,7 +341,7 @@ def _by_rule(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
         return "part of a longer expression" if mark.is_part else "the text says another expression"
     if step.result is not None and Fraction(step.result) != Fraction(str(mark.stated)):
         return "another result"  # such as a percentage
-    return cast(_Entry, tuple(step.columns.values()))
+    return step.columns
 
 
 def _in_words(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
@@ -355,7 +355,7 @@ def _in_words(mark: _Mark, anchor: _Anchor, config: IGCConfig) -> _Entry | str:
         return "unknown operator"
     if Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
         return "operand not in the text"
-    result = columns_of(sign, (a, b), Limits.of(config))["igc_result"]
-    if has_number(result) and Fraction(result) != Fraction(str(mark.stated)):
+    found = columns_of(sign, (a, b), Limits.of(config))
+    if has_number(found["igc_result"]) and Fraction(found["igc_result"]) != Fraction(str(mark.stated)):
         return "another result"  # the calculator rounds, but the text does not
-    return sign, [a, b], result, None
+    return found
