@@ -47,10 +47,8 @@ class Said(NamedTuple):
 
     found: Value | Refusal  # of `text.read`
     text: str  # the characters that were read
-    # `begin`, `start`: the token before which they begin, and how many characters of it come before them
-    begin: int
-    start: int
-    ends: list[int]  # characters up to the end of each token from `begin` on, as in `vocabulary.Spelled`
+    begin: int  # the first token that was read
+    ends: list[int]  # characters up to the end of each token from `begin` on
 
     @property
     def ruled(self) -> bool:
@@ -80,7 +78,7 @@ class Said(NamedTuple):
     def span_of(self, run: Run) -> Span:
         """The characters of a number."""
         first, last = run.first - self.begin, run.last - self.begin
-        return (self.ends[first - 1] if first else 0) - self.start, self.ends[last] - self.start
+        return (self.ends[first - 1] if first else 0), self.ends[last]
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -97,8 +95,7 @@ class Said(NamedTuple):
         """The first and the last token of some characters, -1 for none."""
         if span is None:
             return _NOWHERE
-        first, last = (self.start + one for one in span)
-        return self.begin + bisect_right(self.ends, first), self.begin + bisect_left(self.ends, last)
+        return self.begin + bisect_right(self.ends, span[0]), self.begin + bisect_left(self.ends, span[1])
 
     def message_of(self, span: Span) -> int:
         """The first token of the message that some characters are in."""
@@ -155,10 +152,10 @@ class Decision(NamedTuple):
 
 def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int, limits: Limits) -> Said:
     """What the tokens of a row from `since` to `anchor` say."""
-    begin = max(since - len(vocabulary.header), 0)  # the name of a role belongs to the control token before it
-    text, ends = vocabulary.spell(ids[begin : anchor + 1])
-    start = ends[since - begin - 1] if since > begin else 0
-    return Said(read(text[start:], limits), text[start:], begin, start, ends)
+    lead = min(since, len(vocabulary.header))  # the name of a role belongs to the control token before it
+    text, ends = vocabulary.spell(ids[since - lead : anchor + 1])
+    start = ends[lead - 1] if lead else 0
+    return Said(read(text[start:], limits), text[start:], since, [end - start for end in ends[lead:]])
 
 
 def kind_of(operation: str) -> str:
@@ -194,24 +191,20 @@ def decided(
     `read` says what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
     called if there are none.
     """
-    found: list[Decision | None] = []
-    asked: dict[int, Said] = {}
     fewest = min(FUNCTIONS[one].fewest if one in FUNCTIONS else 2 for one in limits.operations)
-    for step, (anchor, since) in enumerate(zip(texts.anchors, texts.since, strict=True)):
-        alone = None
-        if anchor >= 0:
-            said = said_at(texts.table.vocabulary, texts.rows[texts.row_of(step)], anchor, since, limits)
-            alone = _decided_alone(said, texts, step, fewest)
-            if alone is None:
-                asked[step] = said
-        found.append(alone)
-    if asked:
-        for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
-            kind = ARITHMETIC if said.ruled else kind_of(limits.operations[reading[0]])
+    said = {
+        step: said_at(texts.table.vocabulary, texts.ids_of(step), anchor, texts.since[step], limits)
+        for step, anchor in enumerate(texts.anchors)
+        if anchor >= 0
+    }
+    found = {step: _decided_alone(one, texts, step, fewest) for step, one in said.items()}
+    if asked := [step for step, alone in found.items() if alone is None]:
+        for step, reading in zip(asked, read(asked), strict=True):
+            kind = ARITHMETIC if said[step].ruled else kind_of(limits.operations[reading[0]])
             least = max(least_of(confidence, kind), 0.5)
-            one = _decided(limits, least, said, texts, step, reading)
+            one = _decided(limits, least, said[step], texts, step, reading)
             found[step] = one._replace(kind=kind, probability=certainty(_chances(reading), one.stated))
-    return tuple(found)
+    return tuple(map(found.get, range(len(texts.anchors))))
 
 
 def _decided_alone(said: Said, texts: StepTexts, step: int, fewest: int) -> Decision | None:
@@ -268,7 +261,7 @@ def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) ->
     else:
         read = [divmod(one, len(Mark)) for one in reading[8:] if one >= 0]
         at = [(one, mark == Mark.NEGATED) for one, mark in read if mark != Mark.NO_OPERAND]
-        before = texts.rows[texts.row_of(step)][texts.since[step] : min(one for one, _ in read)]
+        before = texts.ids_of(step)[texts.since[step] : min(one for one, _ in read)]
         cut = any(token != PADDING for token in before)
     runs = [(begins[one], negated) for one, negated in at if one in begins]
     return (runs if len(runs) == len(at) == len({one for one, _ in at}) else []), cut
