@@ -36,7 +36,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.steps import Step, Writing
+from ..tuner.steps import Step
 
 
 FEWEST = 20  # items that a threshold or a temperature is fitted to
@@ -57,10 +57,6 @@ class PromptReading(NamedTuple):
     by_rule: bool  # whether the text alone decides, so that no confidence refuses it
     probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
     kind: str = ARITHMETIC  # of the operation that is read, even where no calculation is asked for
-
-    def is_right(self, target: str | None) -> bool:
-        """Whether what would be written is the target; a target of None asks for silence."""
-        return target is not None and self.result == target
 
 
 class OperatingPoint(NamedTuple):
@@ -163,7 +159,7 @@ def fit_temperature(
     A target is the result that answers a prompt, or None if the calculator should be silent. 1.0 without any prompt.
     """
     pairs = zip(readings, targets, strict=True)
-    used = [(one, one.is_right(target)) for one, target in pairs if one.result is not None and not one.by_rule]
+    used = [(one, one.result == target) for one, target in pairs if one.result is not None and not one.by_rule]
     if not used:
         return 1.0, {"n": 0, "right": 0, "nats_before": 0.0, "nats_after": 0.0}
     nats = []
@@ -185,7 +181,7 @@ def operating_curve(
     pairs = [pair for pair in zip(readings, targets, strict=True) if kind in (None, pair[0].kind)]
     for threshold in THRESHOLDS:
         answered = [
-            one.is_right(target)
+            one.result == target
             for one, target in pairs
             if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold)
         ]
@@ -260,11 +256,11 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
     config.confidence, config.temperature = 0.0, 1.0
     found: dict[int, PromptReading] = {}
     try:
-        for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw=False):
-            decisions = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
+        for chosen, step, last in _steps(model, tokenizer, prompts, batch_size, raw=False):
+            decisions = [step.decision(row, at) for row, at in enumerate(last[1].tolist())]
             final = [one is not None and one.said.is_final for one in decisions]
             kinds = [ARITHMETIC if one is None else one.kind for one in decisions]
-            made = map(PromptReading, _results(step), final, _chances(step, decisions), kinds)
+            made = map(PromptReading, _results(step, last), final, _chances(step, last, decisions), kinds)
             found |= zip(chosen, made, strict=True)
     finally:
         config.confidence, config.temperature = own
@@ -281,8 +277,8 @@ def read_results(
     """
     _config(model)
     found: dict[int, str | None] = {}
-    for chosen, step in _steps(model, tokenizer, prompts, batch_size, raw):
-        found |= zip(chosen, _results(step), strict=True)
+    for chosen, step, last in _steps(model, tokenizer, prompts, batch_size, raw):
+        found |= zip(chosen, _results(step, last), strict=True)
     return [found.get(at) for at in range(len(prompts))]
 
 
@@ -293,18 +289,20 @@ def _config(model: Any) -> IGCConfig:
     return config
 
 
+_Last = tuple[torch.Tensor, torch.Tensor]  # index of the latest anchor of each row in a tensor [B, A, ...]
+
+
 class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the reading
     """Ends a forward pass with the step that was read."""
 
 
 def _steps(
     model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, raw: bool
-) -> Iterator[tuple[list[int], Step]]:
+) -> Iterator[tuple[list[int], Step, _Last]]:
     """The indices of the prompts in each batch that has an anchor, and the step of a pass that ends after it."""
 
-    def watch(seen: Step | Writing) -> None:
-        if isinstance(seen, Step):
-            raise _Read(seen)
+    def watch(seen: Step) -> None:  # a pass reads before it writes
+        raise _Read(seen)
 
     rows = prompt_tokens(tokenizer, prompts, raw)
     positioned = "position_ids" in inspect.signature(type(innermost_model(model)).forward).parameters
@@ -316,24 +314,20 @@ def _steps(
             with eval_mode(model), torch.no_grad(), observing(watch):
                 model(**batch, use_cache=False, logits_to_keep=1)
         except _Read as read:
-            yield chosen, read.args[0]
+            step = read.args[0]
+            at = step.anchors.argmax(1)
+            yield chosen, step, (torch.arange(len(at), device=at.device), at)
 
 
-def _last(step: Step, x: torch.Tensor) -> torch.Tensor:
-    """[B, ...] of x [B, A, ...] at the latest anchor of each row."""
-    at = step.anchors.argmax(1)
-    return x[torch.arange(len(at), device=at.device), at]
-
-
-def _results(step: Step) -> list[str | None]:
+def _results(step: Step, last: _Last) -> list[str | None]:
     """The result at the last anchor of each row; None where the status is not ok."""
-    digits, sign, status, scale = (_last(step, x) for x in step.result)
+    digits, sign, status, scale = (x[last] for x in step.result)
     speaks = status == int(Status.OK)  # [B]
     found = iter(canonical(digits[speaks], sign[speaks], scale[speaks]))
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
-def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
+def _chances(step: Step, last: _Last, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
     The step was read at a temperature of 1, and `decisions` are those at the last anchors.
@@ -342,9 +336,9 @@ def _chances(step: Step, decisions: Sequence[Decision | None]) -> list[tuple[flo
     found = []
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
-        if step.decisions and isinstance(reading, Pointing):
-            parts = zip(decisions, *(_last(step, x).tolist() for x in reading.chances()[:3]), strict=True)
+        if isinstance(reading, Pointing):
+            parts = zip(decisions, *(x[last].tolist() for x in reading.chances()[:3]), strict=True)
             found.append([0.0 if one is None else certainty(chances, one.stated) for one, *chances in parts])
         else:
-            found.append(_last(step, reading.choose().probability).tolist())
+            found.append(reading.choose().probability[last].tolist())
     return list(zip(*found, strict=True))
