@@ -75,20 +75,18 @@ class HiddenInputMapping(nn.Module):
             since: [B, A] int64, the first token that each anchor reads.
         """
         (b, length, _), a = kept.shape, anchors.shape[1]
-        row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
-        anchor = anchors.clamp(min=0).flatten()
-        since = since.flatten().minimum(anchor)
-        # A missing anchor attends to the first token even if it is padding: attention without entries would be NaN.
+        row, anchor = torch.arange(b, device=kept.device).repeat_interleave(a), anchors.flatten()  # [N]
+        first = torch.where(anchor >= 0, since.flatten().minimum(anchor), -1)
+        steps = torch.stack([row, anchor.clamp(min=0), first])  # [3, N]
         valid = ids != PADDING  # [B, L]
-        seen = valid & (ids != UNSEEN)
-        first = torch.where(anchors.flatten() >= 0, since, -1)
+        seen, rank = valid & (ids != UNSEEN), valid.cumsum(1)
         if one_batch(a):
-            slots = self._attend(kept, valid, seen, row, anchor, first, length)
+            slots = self._attend(kept, seen, rank, steps, length)
         else:
             parts, where = [], []
-            sizes = torch.where(anchors.flatten() >= 0, anchor - since + 1, 0).tolist()
+            sizes = torch.where(anchor >= 0, anchor - first + 1, 0).tolist()
             for index, longest in batches(sizes):
-                parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
+                parts.append(self._attend(kept, seen, rank, steps[:, index], longest))
                 where += index
             slots = torch.cat(parts)[torch.tensor(where, device=kept.device).argsort()]
         slots, n = slots.unflatten(0, (b, a)), 2 * (self.num_digits + 1)  # [B, A, S, d]
@@ -99,29 +97,21 @@ class HiddenInputMapping(nn.Module):
             float_logits(self.operator_head, slots[:, :, n + 2]),
         )
 
-    def _attend(
-        self,
-        kept: Tensor,
-        valid: Tensor,
-        seen: Tensor,
-        row: Tensor,
-        anchor: Tensor,
-        since: Tensor,
-        longest: int,
-    ) -> Tensor:
+    def _attend(self, kept: Tensor, seen: Tensor, rank: Tensor, steps: Tensor, longest: int) -> Tensor:
         """The slots [N, S, d] of N steps, read at once.
 
-        `seen` [B, L] bool are the tokens that a step may attend to; `row`, `anchor`, `since` [N] int64 the row of each
-        step, and the last and the first token of its context, -1 for no anchor. The longest context has `longest`.
+        `seen` [B, L] bool are the tokens that a step may attend to; `rank` [B, L] int64 counts tokens other than
+        padding. `steps` [3, N] int64: the row of each step, the last and the first token of its
+        context, of which the longest has `longest`. A missing anchor has -1, and attends to the first token even if it
+        is padding: attention without entries would be NaN.
         """
         length = kept.shape[1]
         place = torch.arange(min(length, longest), device=kept.device)  # [window]
-        row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
+        row, anchor, since = steps[..., None].unbind()  # [N, 1]
         start = anchor - (len(place) - 1) if len(place) < length else torch.zeros_like(anchor)
         position = start + place  # [N, window]
         at = position.clamp(min=0)
         visible = (position <= anchor) & (position >= since.clamp(min=0)) & (seen[row, at] | (since < 0))
-        rank = valid.cumsum(1)  # distances count valid tokens, so padding has no effect
         distance = rank[row, anchor] - rank[row, at]  # [N, window]
         x = kept[row, at].to(self.compression.weight.dtype)  # [N, window, d]
         x = x + self.distance(distance.clamp(0, self.distance.num_embeddings - 1))  # Eq. 2
