@@ -215,9 +215,7 @@ class Pointing(NamedTuple):
 
     def _taken(self, operation: Tensor) -> Tensor:
         """`takes` of operations [...], 2 where an index is none of them."""
-        known = (operation >= 0) & (operation < len(self.takes))
-        takes = torch.tensor(self.takes, device=operation.device)
-        return torch.where(known, takes[operation.clamp(0, len(self.takes) - 1)], 2)
+        return torch.tensor((*self.takes, 2), device=operation.device)[operation.clamp(-1, len(self.takes))]
 
     def _due_marks(self, targets: Targets) -> Tensor:
         """[B, A, W] int64: the correct marks. `IGNORE` for a number that may be an operand or another number of its
@@ -287,10 +285,12 @@ def concatenate(parts: list[Pointing]) -> Pointing:
     filled = []
     for part in parts:
         more = width - part.scores.shape[-2]
+        marks = F.pad(part.marks, (0, 0, more * part.has_marks, 0), value=NEVER)
+        marks[:, : -part.marks.shape[1], Mark.NO_OPERAND] = 0
         filled.append(
             part._replace(
                 scores=F.pad(part.scores, (0, 0, more, 0), value=NEVER),
-                marks=torch.cat([no_operands(part.marks, more * part.has_marks), part.marks], 1),
+                marks=marks,
                 values=F.pad(part.values, (more, 0), value=len(part.numbers) - 1),
                 positions=F.pad(part.positions, (more, 0), value=-1),
                 places=part.places + more,
@@ -311,13 +311,6 @@ def _in_order(equal: Tensor, there: Tensor) -> Tensor:
         found.append(torch.where(open_places, place, 2 * width).amin(-1))
         last = torch.where(there[:, :, slot], found[-1], last)
     return torch.stack(found, -1)
-
-
-def no_operands(like: Tensor, count: int) -> Tensor:
-    """Marks [n, count, 3] of places that are no operands; `like` [n, ..] has their dtype."""
-    marks = like.new_full((len(like), count, len(Mark)), NEVER)
-    marks[..., Mark.NO_OPERAND] = 0
-    return marks
 
 
 def _both_right(targets: Targets, choice: Choice) -> Tensor:

@@ -20,7 +20,7 @@ from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
 from .attention import Block, LayerMix, float_logits, one_batch, rms
 from .places import COMPARISONS, FACTS, PlaceTensors, StepTexts, place_tensors
-from .readings import NEVER, Pointing, concatenate, no_operands, two_places
+from .readings import NEVER, Pointing, concatenate, two_places
 
 
 class TokenInputMapping(nn.Module):
@@ -166,7 +166,7 @@ class TokenInputMapping(nn.Module):
         x = self._encode(x, visible, distance, slice(first, None))
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
-            marks = no_operands(scores, 0)
+            marks = scores.new_zeros(len(scores), 0, 3)
         else:
             memory, slots = self._attend(x, visible, torch.cat([self.slots[2:], self.set_slot[None]]))
             marks = self._marks(memory + _column_means(memory, places), slots[:, 1], number)

@@ -27,7 +27,7 @@ from peft_igc.calibration.calibrate import (
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
-from peft_igc.mappings.readings import Pointing, no_operands, two_places
+from peft_igc.mappings.readings import Pointing, two_places
 from peft_igc.tuner.hooks.wrapper import active_layer
 
 
@@ -81,7 +81,7 @@ def test_a_temperature_flattens_and_keeps_the_choice():
     numbers = torch.full((7, 5), 10)
     numbers[:6, 0] = torch.arange(6)
     at = torch.arange(6).expand(2, 1, 6)
-    marks = no_operands(scores[:, 0], 0)[:, None]  # [2, 1, 0, 3]
+    marks = torch.zeros(2, 1, 0, 3)
     pointing = Pointing(scores, torch.randn(2, 1, 5), marks, at, at, *two_places(scores), numbers, (2,) * 4)
     cooled = pointing.cooled(3.0)
     assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
