@@ -28,7 +28,7 @@ from ..text.pieces import CONTROL, words
 from ..text.rounding import asked_rounding
 from ..text.token_table import TokenTable
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Spelled
-from .attention import batches
+from .attention import batches, one_batch
 
 
 MOST = 512  # places that a step reads; earlier ones are left out
@@ -311,15 +311,17 @@ class PlaceTensors(NamedTuple):
 
 
 def place_tensors(
-    texts: StepTexts, width: int, *, steps: Sequence[int], one_group: bool, with_columns: bool, device: Any
+    texts: StepTexts, width: int, *, steps: Sequence[int], with_columns: bool, device: Any
 ) -> list[PlaceTensors]:
-    """The places of some steps, in groups that are read together, or in one group; `width` is D + 1. Without columns
-    `facts` and `columns` are 0."""
+    """The places of some steps, in groups that are read together; `width` is D + 1. Without columns `facts` and
+    `columns` are 0."""
     every = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
     known = {digits: index for index, digits in enumerate(every)}
     numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)
     sizes = [len(texts.places[step].at) for step in steps]
-    groups = [(list(range(len(steps))), max(sizes, default=1))] if one_group else batches(sizes)
+    # Lists differ in length so much that most of one batch would be padding.
+    together = not with_columns and one_batch(len(texts.anchors) // len(texts.rows))
+    groups = [(list(range(len(steps))), max(sizes))] if together else batches(sizes)
     made = []
     for group, longest in groups:
         chosen = [steps[one] for one in group]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..text.operations import takes
 from ..text.spelling import ENDS, Spelled
 from ..text.token_table import TokenTable
-from .attention import Block, LayerMix, float_logits, one_batch, rms
+from .attention import Block, LayerMix, float_logits, rms
 from .places import COMPARISONS, FACTS, PlaceTensors, StepTexts, place_tensors
 from .readings import NEVER, Pointing, concatenate, two_places
 
@@ -119,19 +119,15 @@ class TokenInputMapping(nn.Module):
                 not be an operand.
             steps: n indices of steps. Only these are read, with n in place of the dimensions B and A.
         """
-        count, rows = len(texts.anchors), len(texts.rows)
-        chosen = range(count) if steps is None else steps
-        # Lists differ in length so much that most of one batch would be padding.
-        alone = len(chosen) == 1 or (self.set_slot is None and one_batch(count // rows))
-        lists = self.set_columns is not None
-        width, device = self.num_digits + 1, kept.device
-        groups = place_tensors(texts, width, steps=chosen, one_group=alone, with_columns=lists, device=device)
+        chosen = range(len(texts.anchors)) if steps is None else steps
+        width, lists = self.num_digits + 1, self.set_columns is not None
+        groups = place_tensors(texts, width, steps=chosen, with_columns=lists, device=kept.device)
         pointing = concatenate([self._point(kept, group) for group in groups])
         order = [step for group in groups for step in group.steps]
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
             pointing = pointing.mapped(lambda x: x[back])
-        return pointing.mapped(lambda x: x.unflatten(0, (rows, -1))) if steps is None else pointing
+        return pointing.mapped(lambda x: x.unflatten(0, (len(texts.rows), -1))) if steps is None else pointing
 
     def _point(self, kept: Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once, with n in place of the dimensions B and A: points at two numbers, marks them, and

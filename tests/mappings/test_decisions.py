@@ -188,7 +188,7 @@ def test_the_reading_knows_how_many_numbers_are_around_one_in_its_line_and_which
     model, _, config = many
     reader, _ = make_mappings(config, model.config.hidden_size, model.get_input_embeddings())
     torch.nn.init.normal_(reader.set_columns.weight)
-    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], one_group=True, with_columns=True, device="cpu")
+    (fields,) = place_tensors(texts, config.num_digits + 1, steps=[0], with_columns=True, device="cpu")
     kept = torch.zeros(1, len(texts.rows[0]), reader.compression.weight.shape[0])
     other = (fields, fields._replace(facts=fields.facts * 0), fields._replace(columns=fields.columns * 0))
     with torch.no_grad():

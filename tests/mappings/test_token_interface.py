@@ -181,7 +181,7 @@ def test_the_reading_knows_which_number_is_greater_or_a_multiple_and_nothing_els
     def operator(text, reads=reader):
         ids = [int(one) for one in encode(text)]
         texts = StepTexts.of_lists(TABLE, [ids], [len(ids) - 1], [0])
-        (places,) = place_tensors(texts, 13, steps=[0], one_group=True, with_columns=False, device="cpu")
+        (places,) = place_tensors(texts, 13, steps=[0], with_columns=False, device="cpu")
         with torch.no_grad():
             return reads._point(torch.ones(1, len(ids), reads.number.shape[0]), places).operator
 
