@@ -34,12 +34,8 @@ STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text sta
 _DASHES = ("-", "\u2212", "－")
 _NOWHERE = (-1, -1)
 _UNDEFINED = (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT)
-_STATUSES = {
-    Reason.TOO_LONG: Status.OVERFLOW,
-    Reason.OVERFLOW: Status.OVERFLOW,
-    Reason.INEXACT: Status.INEXACT,
-    **dict.fromkeys(_UNDEFINED, Status.UNDEFINED),
-}
+_STATUSES = dict.fromkeys(_UNDEFINED, Status.UNDEFINED) | {Reason.INEXACT: Status.INEXACT}
+_STATUSES |= dict.fromkeys((Reason.TOO_LONG, Reason.OVERFLOW), Status.OVERFLOW)
 
 
 class Said(NamedTuple):

@@ -62,8 +62,8 @@ class TokenInputMapping(nn.Module):
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, len(self._takes) + 1)
         self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in self._takes else None
-        self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
-        self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
+        self.set_pointer: Any = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
+        self.set_bias: Any = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
         # Which number is the greatest, or a multiple of another one, tells what is asked where the words do not.
         self.comparisons = nn.Parameter(torch.zeros(COMPARISONS, dim)) if config.compares_numbers else None
         # The numbers of a column are marked alike, whatever its words and separators are.
@@ -172,8 +172,6 @@ class TokenInputMapping(nn.Module):
 
     def _marks(self, memory: Tensor, slot: Tensor, number: Tensor) -> Tensor:
         """Log-probabilities [N, W, 3] that each place of memory [N, W, d] is no operand, or one with a sign."""
-        assert self.set_pointer is not None
-        assert self.set_bias is not None
         query = float_logits(self.set_pointer, slot)  # [N, d]
         sign = float_logits(self.sign_head, memory).log_softmax(-1)  # [N, W, 2]
         with torch.autocast(memory.device.type, enabled=False):
