@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..numbers.calculator import Result
 from ..text.spelling import Row
 from .adapter import Adapter
 from .anchors import NONE, Anchors, anchors_of_call
@@ -111,14 +112,16 @@ def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: l
 
 def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call) -> tuple[Any, TextState]:
     """The reading of the steps of this call, and the state with their results; arguments of `read_and_calculate`."""
-    reading, steps, speaks = read_and_calculate(adapter, state, anchors, call)
+    reading, results, speaks = read_and_calculate(adapter, state, anchors, call)
     known = [[*earlier, *row] for earlier, row in zip(state.anchors, anchors, strict=True)]
     rows = state.rows
     if adapter.style is not None:
-        rows = begun(rows or (Row(),) * len(anchors), adapter.style, anchors, steps, speaks)
-    both = state.write_from, first_to_write(adapter.config, call, steps) if speaks else None
+        rows = begun(rows or (Row(),) * len(anchors), adapter.style, anchors, results, speaks)
+    both = state.write_from, first_to_write(adapter.config, call, anchors, results) if speaks else None
     write_from = min((at for at in both if at is not None), default=None)
-    return reading, replace(state, steps=state.steps.extended(steps), anchors=known, rows=rows, write_from=write_from)
+    if state.anchors[0]:
+        results = Result(*(torch.cat(pair, 1) for pair in zip(state.steps, results, strict=True)))
+    return reading, replace(state, anchors=known, steps=results, rows=rows, write_from=write_from)
 
 
 def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States | None) -> TextState:

@@ -26,7 +26,7 @@ from .adapter import Adapter
 from .anchors import Anchors, context_starts, positions
 from .call import Call, Fields, ReadingDone, thread
 from .config import IGCConfig
-from .state.text_state import Steps, TextState
+from .state.text_state import TextState
 
 
 NOTHING_ASKED = (0,) * 9  # the integers of a reading that is sure that nothing is asked for
@@ -136,15 +136,15 @@ class _Context(NamedTuple):
 
 def read_and_calculate(
     adapter: Adapter, state: TextState, anchors: Anchors, call: Call
-) -> tuple[Reading | Pointing | None, Steps, bool]:
+) -> tuple[Reading | Pointing | None, Result, bool]:
     """Runs the steps of this call, at its `anchors`.
 
     The `state` has this call's tokens, but only the steps of earlier calls. A call with targets gets a report, and
     ends in a `ReadingDone` inside of `reading_alone`.
 
     Returns:
-        The reading, None if the network was not asked about all steps; the steps, with the correct results under
-        teacher forcing; and whether any of them may be written, as far as the host knows.
+        The reading, None if the network was not asked about all steps; the results, correct ones under teacher
+        forcing; and whether any of them may be written, as far as the host knows.
     """
     config, context = adapter.config, _Context.of(adapter, state, anchors)
     at = positions(anchors).to(context.ids.device)
@@ -169,7 +169,7 @@ def read_and_calculate(
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
         result = correct if forced else result
     speaks = reading is not None or any(one and one.status == Status.OK for one in decisions)
-    return reading, Steps(at, *result), speaks
+    return reading, result, speaks
 
 
 def decisions_of(adapter: Adapter, kept: Any, texts: StepTexts, reading: Any = None) -> tuple[Decision | None, ...]:

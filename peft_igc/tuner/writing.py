@@ -13,26 +13,26 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..mappings.readings import Pointing, Reading
-from ..numbers.calculator import Status
+from ..numbers.calculator import Result, Status
 from ..numbers.digits import spelled
 from ..text.spelling import Progress, Row, Style
 from ..text.vocabulary import PADDING
 from .adapter import Adapter
-from .anchors import Anchors, Rules
+from .anchors import Anchors, Rules, positions
 from .call import Call, thread
 from .config import IGCConfig
-from .state.text_state import Steps, TextState
+from .state.text_state import TextState
 from .steps import Writing
 
 
-def begun(rows: Sequence[Row], style: Style, anchors: Anchors, steps: Steps, speaks: bool) -> tuple[Row, ...]:
+def begun(rows: Sequence[Row], style: Style, anchors: Anchors, results: Result, speaks: bool) -> tuple[Row, ...]:
     """The rows with the steps of a call, whose results come to the host in one copy; `speaks`: whether any has one."""
-    facts: list[list[list[int]]] = [[[Status.NONE, 0, 0]] * len(anchors[0])] * len(rows)
+    facts: list[list[list[int]]] = [[[0, Status.NONE, 0]] * len(anchors[0])] * len(rows)
     if speaks:
-        facts = torch.cat([torch.stack([steps.status, steps.signs, steps.scale], -1), steps.digits], -1).tolist()
+        facts = torch.cat([results.digits, torch.stack(results[1:], -1)], -1).tolist()
     found = []
     for row, places, told in zip(rows, anchors, facts, strict=True):
-        texts = [spelled(digits, sign, scale) if status == Status.OK else "" for status, sign, scale, *digits in told]
+        texts = [spelled(digits, sign, scale) if status == Status.OK else "" for *digits, sign, status, scale in told]
         known = ((one.at, text) for one, text in zip(places, texts, strict=True) if one.at >= 0)
         found.append(row.begun((at, progress_of(style, at, text)) for at, text in known))
     return tuple(found)
@@ -107,7 +107,7 @@ def _governed(config: IGCConfig, state: TextState, new: int) -> Told:
     turn."""
     steps, ids = state.steps, state.recent(state.length)  # [B, L]
     position = torch.arange(state.length - new, state.length, device=ids.device)[:, None]  # [T, 1]
-    at = steps.anchors[:, None]  # [B, 1, A]
+    at = positions(state.anchors, ids.device)[:, None]  # [B, 1, A]
     anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T], the governing anchor and its index
 
     def since_anchor(which: torch.Tensor) -> torch.Tensor:
@@ -120,7 +120,7 @@ def _governed(config: IGCConfig, state: TextState, new: int) -> Told:
         ends |= ids == token
     active = (anchor >= 0) & (steps.status.gather(1, step) == Status.OK) & (since_anchor(ends) == 0)
     offset = since_anchor(ids != PADDING)
-    digits, signs = steps.digits, steps.signs
+    digits, signs = steps.digits, steps.sign
     if new == 1:  # so that the form of the arguments stays the same in a compiled graph, whatever the number of steps
         digits, signs = digits[torch.arange(len(step)), step[:, 0]][:, None], signs.gather(1, step)
         step = torch.zeros_like(step)
@@ -136,7 +136,7 @@ def embed(table: nn.Module, ids: torch.Tensor) -> torch.Tensor:
         return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
 
 
-def first_to_write(config: IGCConfig, call: Call, steps: Steps) -> int | None:
+def first_to_write(config: IGCConfig, call: Call, anchors: Anchors, results: Result) -> int | None:
     """Lower bound of the positions that the steps of a call may write; None if there are none.
 
     It is 0 (compute everything) in training, where weights must get a gradient even if nothing is written, and with
@@ -145,7 +145,8 @@ def first_to_write(config: IGCConfig, call: Call, steps: Steps) -> int | None:
     """
     if torch.is_grad_enabled() or call.targets is not None:
         return 0
-    writing = steps.anchors[(steps.anchors >= 0) & (steps.status == int(Status.OK))].tolist()
+    both = (pair for rows in zip(anchors, results.status.tolist(), strict=True) for pair in zip(*rows, strict=True))
+    writing = [one.at for one, status in both if status == Status.OK and one.at >= 0]
     # A plain pass computes all positions, with and without targets: slicing would change the last bits.
     plain = call.generation is None and not Rules.of(config).sequences
     return min([0] if plain else writing) if writing else None

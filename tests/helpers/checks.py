@@ -201,12 +201,12 @@ def calculations(state: TextState) -> list[list[Calculation]]:
     """The steps of each row of a text, in the order of their anchors."""
     real = (all_ids(state) > UNSEEN).cumsum(1) - 1
     found, rows = state.steps, []
-    for row in range(found.anchors.shape[0]):
+    for row, anchors in enumerate(state.anchors):
         steps = []
-        for a, at in enumerate(found.anchors[row].tolist()):
+        for a, (at, _) in enumerate(anchors):
             if at >= 0:
                 digits = tuple(d for d in found.digits[row, a].tolist() if d != PAD)
-                sign, status = int(found.signs[row, a]), int(found.status[row, a])
+                sign, status = int(found.sign[row, a]), int(found.status[row, a])
                 steps.append(Calculation(int(real[row, at]), digits, sign, status))
         rows.append(sorted(steps))
     return rows

@@ -362,7 +362,7 @@ def test_what_is_kept_of_a_text_is_at_most_one_percent_of_its_cache_and_holds_no
                 model(input_ids=part, past_key_values=cache)
         state, layer, width = state_of(cache), cache.layers[0], config.reading_dim
         assert layer.keys.nbytes + layer.values.nbytes == CACHE_BYTES // LAYERS * ROWS * LENGTH
-        assert state.steps.anchors.tolist() == [[20, 41]] * ROWS
+        assert torch.tensor(state.anchors)[..., 0].tolist() == [[20, 41]] * ROWS
         assert (state.features.shape[-1], state.features.dtype) == (width, torch.bfloat16)
         # Of the storage: a tensor that is the view of a larger one would keep all of that alive.
         assert state.nbytes == ROWS * LENGTH * (2 * width + 8) <= SHARE * CACHE_BYTES * ROWS * LENGTH

@@ -14,7 +14,7 @@ from ...text.spelling import Row
 from ..anchors import Anchors
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
-from ..state.text_state import Steps, TextState
+from ..state.text_state import TextState
 from ..steps import Generated, Step
 
 
@@ -23,7 +23,7 @@ class _Pass(NamedTuple):
 
     token: int
     anchors: Anchors
-    steps: Steps
+    steps: Result
     rows: tuple[Row, ...]  # empty in the hidden interface
     event: Step | None  # the last of these steps, which the pass has read
 
@@ -76,5 +76,5 @@ class StepLog:
         at, complete = seen.anchors[row][index].at, None
         if self.config.interface == "tokens":
             complete = 0 <= seen.rows[row].completed(at) < last
-        result = Result(*(x[row, index] for x in seen.steps[1:]))
+        result = Result(*(x[row, index] for x in seen.steps))
         return record_of(self.config, at - start, result, place, complete)

@@ -17,29 +17,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from ...numbers.calculator import Result
 from ...text.spelling import Continuation, Row
 from ...text.vocabulary import PADDING, UNSEEN
 from ..anchors import NONE, Anchors
-
-
-class Steps(NamedTuple):
-    """The results of the steps of a text, in the order of their anchors; all int64."""
-
-    anchors: torch.Tensor  # [B, A] positions in the text, -1 for none
-    digits: torch.Tensor  # [B, A, R] digit classes of the results without the point, left-aligned
-    signs: torch.Tensor  # [B, A] signs of the results, 1 for minus
-    status: torch.Tensor  # [B, A], a `calculator.Status` each
-    scale: torch.Tensor  # [B, A], as in `calculator.Result`
-
-    def extended(self, more: Steps) -> Steps:
-        """These steps and `more`, concatenated along A."""
-        if not self.anchors.shape[1]:
-            return more
-        return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +32,9 @@ class TextState:
     """State of B texts of one length, for one adapter. Every operation returns a new state.
 
     Attributes:
-        steps: all steps so far. Earlier ones are kept because a crop may remove the latest anchor; those of a later
-            anchor are then at -1.
-        anchors: [B][A], the same anchors on the host.
+        anchors: [B][A], those of all steps so far. Earlier ones are kept because a crop may remove the latest anchor;
+            later ones are then at -1.
+        steps: [B, A] the results at these.
         ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
             reads them. [B, C] on a static cache, of which the text has the first L.
         features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
@@ -62,8 +47,8 @@ class TextState:
         rows: [B], how far each text has come with its results; empty if there are none, and in the hidden interface.
     """
 
-    steps: Steps
     anchors: Anchors
+    steps: Result
     ids: torch.Tensor
     features: torch.Tensor | None = None
     pending: tuple[tuple[torch.Tensor, ...], ...] = ()
@@ -77,8 +62,8 @@ class TextState:
     def empty(cls, rows: int, device: Any, capacity: int, reader: str) -> TextState:
         """The state of B texts without tokens and steps, with room for the `capacity` of a static cache."""
         none = torch.empty(rows, 0, dtype=torch.int64, device=device)
-        steps = Steps(none, none[..., None], none, none, none)
-        return cls(steps, [[]] * rows, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
+        steps = Result(none[..., None], none, none, none)
+        return cls([[]] * rows, steps, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     @property
     def nbytes(self) -> int:
@@ -195,8 +180,8 @@ class TextState:
         order = select(torch.arange(len(self.anchors))).tolist()
         return replace(
             self,
-            steps=Steps(*map(select, self.steps)),
             anchors=[self.anchors[row] for row in order],
+            steps=Result(*map(select, self.steps)),
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
             pending=(tuple(map(select, self._joined())),) if self.pending else (),
@@ -209,14 +194,13 @@ class TextState:
         if excess <= 0:
             return self
         left = max(self.ids.shape[1] - excess, 0)
-        waiting, steps = self.waiting - (self.ids.shape[1] - left), self.steps
+        waiting = self.waiting - (self.ids.shape[1] - left)
         return replace(
             self,
             ids=self.ids[:, :left],
             features=None if self.features is None else self.features[:, :left],
             pending=(tuple(x[:, :waiting] for x in self._joined()),) if self.pending and waiting > 0 else (),
             length=length,
-            steps=steps._replace(anchors=steps.anchors.masked_fill(steps.anchors >= length, -1)),
             anchors=[[one if one.at < length else NONE for one in row] for row in self.anchors],
             rows=tuple(row.cropped(length) for row in self.rows),
         )
