@@ -14,7 +14,6 @@ Try it: `pytest tests/tuner/test_text_state.py`
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,8 +37,8 @@ class TextState:
         ids: [B, n] int64 ids of the last n tokens, or `EMBEDDED`, `UNSEEN` or `PADDING`; n is L, or 0 where nobody
             reads them. [B, C] on a static cache, of which the text has the first L.
         features: [B, n, d] or [B, C, d], the compressed tokens; None if there are none, or no step will read them.
-        pending: what the last tokens, which `features` lacks, are compressed from: pieces of t tokens with a tensor
-            [B, t, H] per output that is read. They are compressed together, before a step reads them.
+        pending: what the last t tokens, which `features` lacks, are compressed from, [B, t, H] per output that is
+            read; empty if there are none. They are compressed together, before a step reads them.
         length: L.
         is_static: whether the tensors have room for a whole static cache.
         write_from: a lower bound of the positions that any step may write; None if there are none.
@@ -51,7 +50,7 @@ class TextState:
     steps: Result
     ids: torch.Tensor
     features: torch.Tensor | None = None
-    pending: tuple[tuple[torch.Tensor, ...], ...] = ()
+    pending: tuple[torch.Tensor, ...] = ()
     length: int = 0
     is_static: bool = False
     write_from: int | None = None
@@ -68,13 +67,12 @@ class TextState:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the tokens occupy."""
-        tensors = (self.ids, self.features, *itertools.chain(*self.pending))
-        return sum(x.untyped_storage().nbytes() for x in tensors if x is not None)
+        return sum(x.untyped_storage().nbytes() for x in (self.ids, self.features, *self.pending) if x is not None)
 
     @property
     def waiting(self) -> int:
         """The number of tokens that are not compressed yet."""
-        return sum(inputs[0].shape[1] for inputs in self.pending)
+        return self.pending[0].shape[1] if self.pending else 0
 
     @property
     def may_write(self) -> bool:
@@ -108,7 +106,8 @@ class TextState:
     def awaiting(self, ids: torch.Tensor, inputs: list[torch.Tensor]) -> TextState:
         """The state with T more tokens [B, T] that are compressed from the `inputs` later, not on a static cache."""
         # Copies, because a CUDA graph of the base model writes the outputs of its next replay to the same memory.
-        pending = (*self.pending, tuple(x.clone() for x in inputs))
+        known = zip(self.pending, inputs, strict=True) if self.pending else ((x,) for x in inputs)
+        pending = tuple(torch.cat(parts, 1) for parts in known)
         return replace(self, ids=torch.cat([self.ids, ids], 1), pending=pending, length=self.length + ids.shape[1])
 
     def settled(self, compress: Callable[[Sequence[torch.Tensor]], torch.Tensor]) -> TextState:
@@ -116,11 +115,7 @@ class TextState:
         if not self.pending:
             return self
         assert self.features is not None
-        return replace(self, features=torch.cat([self.features, compress(self._joined())], 1), pending=())
-
-    def _joined(self) -> tuple[torch.Tensor, ...]:
-        """The tensors of `pending`, concatenated along T."""
-        return tuple(torch.cat(parts, 1) for parts in zip(*self.pending, strict=True))
+        return replace(self, features=torch.cat([self.features, compress(self.pending)], 1), pending=())
 
     def passed_by(self, tokens: int) -> TextState:
         """The state with `tokens` more tokens that were processed while the adapter was off."""
@@ -184,7 +179,7 @@ class TextState:
             steps=Result(*map(select, self.steps)),
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
-            pending=(tuple(map(select, self._joined())),) if self.pending else (),
+            pending=tuple(map(select, self.pending)),
             rows=tuple(self.rows[row] for row in order if self.rows),
         )
 
@@ -199,7 +194,7 @@ class TextState:
             self,
             ids=self.ids[:, :left],
             features=None if self.features is None else self.features[:, :left],
-            pending=(tuple(x[:, :waiting] for x in self._joined()),) if self.pending and waiting > 0 else (),
+            pending=tuple(x[:, :waiting] for x in self.pending if waiting > 0),
             length=length,
             anchors=[[one if one.at < length else NONE for one in row] for row in self.anchors],
             rows=tuple(row.cropped(length) for row in self.rows),
