@@ -1,7 +1,9 @@
 """`Adapter`: what a pass needs of one adapter, for `passes` and `engines`; `IGCLayer` has its parts by name."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
@@ -39,6 +41,15 @@ class Adapter(NamedTuple):
     def embeddings(self) -> nn.Module:
         """The token embeddings of the base model."""
         return self.base.get_input_embeddings()
+
+    def compressed(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """[B, T, d] features of the tokens with the inputs [B, T, H] of `passes.inputs_of`. In training mode in their
+        dtype, else in two bytes per number, as they are stored with a KV cache, so that passes with and without one
+        read the same."""
+        reader, layers = self.reader, len(self.config.layers_read)
+        states, embedded = inputs[:layers], inputs[layers:]
+        features = reader.compress(states[0] if reader.mix is None else reader.mix(list(states)), *embedded)
+        return features if reader.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
 
     @property
     def stream(self) -> int:

@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 
 from .adapter import Adapter
 from .call import Call, current_generation, thread
-from .passes import act, compress
+from .passes import act, inputs_of
 from .state.cache import Plan, States, numbered
 from .writing import told_of, write
 
@@ -49,7 +49,7 @@ def act_with_plan(adapter: Adapter, h: torch.Tensor, call: Call, states: States)
     """One pass whose plan is known, [B, 1, H]: nothing waits for a value of the device."""
     plan: Any = states.plan
     at = states.length(1) + torch.arange(1, device=h.device)
-    plan.state.write(at, call.input_ids.to(h.device), compress(adapter, h, call))  # type: ignore[union-attr]
+    plan.state.write(at, call.input_ids.to(h.device), adapter.compressed(inputs_of(adapter, h, call)))  # type: ignore[union-attr]
     if plan.told is not None:
         h = write(adapter, h, plan.told, 0, call)  # no observer asks for the position
     plan.ran = True
@@ -60,7 +60,7 @@ def act_in_graph(layer: int, adapter: Adapter, h: torch.Tensor, call: Call, stat
     """One pass without a plan, [B, T, H]; `layer` is the number of the adapter's layer."""
     given = [call.input_ids, call.attention_mask, call.anchors]
     cache = [] if states is None else [states.key, states.length(h.shape[1])]
-    return _act(h, compress(adapter, h, call), given, cache, layer, adapter.name)
+    return _act(h, adapter.compressed(inputs_of(adapter, h, call)), given, cache, layer, adapter.name)
 
 
 # The host is waited for, so no CUDA graph may hold the operator: one of `mode="reduce-overhead"` is split there.

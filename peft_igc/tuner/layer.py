@@ -25,7 +25,7 @@ from .call import Call, current_call, recall_call, remember_call
 from .config import IGCConfig
 from .graphs import act_in_graph, act_with_plan, has_plan
 from .hooks.notices import is_new, watch_training
-from .passes import act, compress
+from .passes import act, inputs_of
 from .saving.companions import warn_of_absent
 from .state.cache import find_cache, forget_plan, number_of, states_of
 
@@ -221,7 +221,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def _act(self, adapter: Adapter, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
         """`passes.act`, or what a compiled graph has of it: h [B, T, H] with updates."""
         if call.packed is not None:
-            return call.packed.act(adapter, compress(adapter, h, call), h)
+            return call.packed.act(adapter, adapter.compressed(inputs_of(adapter, h, call)), h)
         states = None if cache is None else states_of(cache, self.layer_index)
         if states is not None and has_plan(adapter, call, states):
             return act_with_plan(adapter, h, call, states)

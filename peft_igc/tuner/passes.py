@@ -7,7 +7,6 @@ Try it: `pytest tests/tuner/test_layer.py`
 
 import functools
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +48,7 @@ def act(
         h: [B, T, H] output of the decoder layer.
         call: context of the forward pass; receives the report if it has targets.
         states: of the KV cache, on which the state of the text is stored; None: this call is the whole text.
-        features: [B, T, d] of `compress`, if they are known already.
+        features: [B, T, d] of `Adapter.compressed`, if they are known already.
 
     Returns:
         [B, T, H], equal to h bit for bit where nothing is written.
@@ -58,20 +57,23 @@ def act(
         if _reading_is_over(adapter, call) and not known.may_write:
             return h  # nothing of the text is read or written any more; its state stays as it was
     # 1 Remember: append the new tokens to the state of the text, which then has L tokens. They are compressed, if a
-    # step may read them.
+    # step may read them: decoded ones on a dynamic cache later, as 16 of them take the time of one.
     state, new = _text_before(adapter, h, call, states), h.shape[1]
     start = state.length
     ids = text_ids(call, h, start)  # [B, T]
-    if features is None and (states is None or not _reading_is_over(adapter, call)):
-        state = _remembered(adapter, state, ids, inputs_of(adapter, h, call))
-    else:
+    later = not (state.features is None or state.is_static or new > 1 or torch.is_grad_enabled())
+    if features is not None or (states is not None and _reading_is_over(adapter, call)):
         state = state.appended(ids, features)
+    elif later and state.waiting < TOGETHER:
+        state = state.awaiting(ids, inputs_of(adapter, h, call))
+    else:
+        state = state.settled(adapter.compressed).appended(ids, adapter.compressed(inputs_of(adapter, h, call)))
     # 2 Find the anchors among the new tokens, or None if there are none.
     anchors = _anchors(adapter, ids, start, state, call)
     # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
     reading = None
     if anchors is not None:
-        state = state.settled(functools.partial(compressed, adapter))
+        state = state.settled(adapter.compressed)
         reading, state = _with_steps(adapter, state, anchors, call)
     # 4 Write: each position is governed by the latest anchor at or before it.
     if state.write_from is not None and (left := min(state.length - state.write_from, new)) > 0:
@@ -99,15 +101,6 @@ def _anchors(adapter: Adapter, ids: torch.Tensor, start: int, state: TextState, 
         # The report must have a loss, and every weight must receive a gradient, if only zero.
         return [[NONE] * (1 if call.targets is None else call.targets.operator.shape[1])] * len(ids)
     return anchors
-
-
-def _remembered(adapter: Adapter, state: TextState, ids: torch.Tensor, inputs: list[torch.Tensor]) -> TextState:
-    """The state with the tokens `ids` [B, T] and their features, which a decoded token on a dynamic cache gets later:
-    most are read by no step, and 16 are compressed in the time of one."""
-    later = not (state.features is None or state.is_static or ids.shape[1] > 1 or torch.is_grad_enabled())
-    if later and state.waiting < TOGETHER:
-        return state.awaiting(ids, inputs)
-    return state.settled(functools.partial(compressed, adapter)).appended(ids, compressed(adapter, inputs))
 
 
 def _with_steps(adapter: Adapter, state: TextState, anchors: Anchors, call: Call) -> tuple[Any, TextState]:
@@ -146,7 +139,7 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
     # The cache may hold tokens from before the adapter was active, or from while it was off.
     if before > state.length or torch.is_grad_enabled():
         with torch.no_grad():  # as earlier passes were: gradients do not depend on how their tokens came
-            state = state.settled(functools.partial(compressed, adapter)).passed_by(before - state.length)
+            state = state.settled(adapter.compressed).passed_by(before - state.length)
     if torch.is_grad_enabled():
         # Autograd cannot save the inference tensors that an earlier pass in inference mode has stored.
         state = state.with_rows(lambda x: x.clone() if x.is_inference() else x)
@@ -174,25 +167,11 @@ def _reading_is_over(adapter: Adapter, call: Call) -> bool:
     return generation is not None and generation.passed and not (generation.reused or adapter.rules.sequences)
 
 
-def compress(adapter: Adapter, h: torch.Tensor, call: Call) -> torch.Tensor:
-    """[B, T, d] features of this call's tokens, from h [B, T, H] and the token embeddings; as `compressed`."""
-    return compressed(adapter, inputs_of(adapter, h, call))
-
-
 def inputs_of(adapter: Adapter, h: torch.Tensor, call: Call) -> list[torch.Tensor]:
     """The outputs [B, T, H] of this call that tokens are compressed from; h [B, T, H] is the adapter's layer's."""
     config = adapter.config
     inputs = [h if at == config.layer else output_of(adapter, at, call).to(h.device) for at in config.inputs]
     return [x.detach() for x in inputs] if config.detach_reading and torch.is_grad_enabled() else inputs
-
-
-def compressed(adapter: Adapter, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """[B, T, d] features of the tokens with the inputs [B, T, H] of `inputs_of`. In training mode in their dtype, else
-    in two bytes per number, as they are stored with a KV cache, so that passes with and without one read the same."""
-    reader, layers = adapter.reader, len(adapter.config.layers_read)
-    states, embedded = inputs[:layers], inputs[layers:]
-    features = reader.compress(states[0] if reader.mix is None else reader.mix(list(states)), *embedded)
-    return features if reader.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
 
 
 def output_of(adapter: Adapter, index: int, call: Call) -> torch.Tensor:
