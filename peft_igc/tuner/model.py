@@ -14,7 +14,6 @@ from peft import PeftConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTuner
 from peft.utils import ModulesToSaveWrapper
 from torch import nn
-from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
 from ..text.operations import FUNCTIONS
@@ -87,7 +86,6 @@ class IGCModel(BaseTuner):
                 f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
             )
         self._target = f"{path}.{peft_config.layer}"
-        self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
         install(base)
         capture(base, layers, peft_config.layers_captured)
 
@@ -107,16 +105,17 @@ class IGCModel(BaseTuner):
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
         adapter_files.check_beside(adapter_name, peft_config, self.peft_config)
-        adapter_files.check_names(self._base[0], self.peft_config)
-        text_config = self._base[0].config.get_text_config(decoder=True)
+        base = innermost_model(self.model)
+        adapter_files.check_names(base, self.peft_config)
+        text_config = base.config.get_text_config(decoder=True)
         if peft_config.vocabulary is not None and (table := peft_config.token_table) is not None:
             table.check_vocabulary(text_config.vocab_size)  # without a vocabulary, it is checked with the weights
         layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
-        adapter_files.check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
+        adapter_files.check_size(peft_config, hidden_size, base.get_input_embeddings())
         if layer is None:
-            layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
+            layer = IGCLayer(target, base, hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
-            self._base[0].__dict__["_igc_layers"].append(layer)
+            base.__dict__["_igc_layers"].append(layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
 
     def delete_adapter(self, adapter_name: str) -> None:
@@ -133,7 +132,7 @@ class IGCModel(BaseTuner):
         was_active = adapter_name in self.active_adapters
         super().delete_adapter(adapter_name)
         left = {name: other for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE}
-        release(self._base[0], {index for other in left.values() for index in other.layers_captured})
+        release(innermost_model(self.model), {index for other in left.values() for index in other.layers_captured})
         if was_active:
             # PEFT activates a remaining adapter on each layer by itself; across layers that may be several.
             self.set_adapter(sorted(left)[:1])
@@ -195,7 +194,7 @@ class IGCModel(BaseTuner):
                     del module._modules[name]
                 elif isinstance(child, ModulesToSaveWrapper):  # ours: `check_beside` allows no other
                     module._modules[name] = child.original_module
-        uninstall(self._base[0])
+        uninstall(innermost_model(self.model))
         for name in [n for n, c in self.peft_config.items() if c.peft_type == IGC_PEFT_TYPE]:
             del self.peft_config[name]
         if not self.peft_config and "peft_config" in self.model.__dict__:
