@@ -60,8 +60,8 @@ def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
     count = base.config.get_text_config(decoder=True).num_hidden_layers
     decoder = set(base.get_decoder().modules())  # excludes the stacks of other modalities, such as a vision tower
     named = [(k, m) for k, m in model.named_modules() if isinstance(m, nn.ModuleList) and m in decoder]
-    named = [(k, m) for k, m in named if len(m) == count]
-    lists = [(k, m) for k, m in named if k.rpartition(".")[2] in ("layers", "h", "blocks", "block", "layer")]
+    known = ("layers", "h", "blocks", "block", "layer")
+    lists = [(k, m) for k, m in named if len(m) == count and k.rpartition(".")[2] in known]
     if not lists:
         raise ValueError(
             f"`{type(base).__name__}` has no list of {count} decoder layers under a known name, which are `layers`, "

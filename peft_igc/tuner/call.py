@@ -57,8 +57,7 @@ class Generation:
         if call.input_ids is None or self.prompt is None:
             return self.prompt is None
         prompt = repeat_rows(self.prompt, call.input_ids.shape[0])
-        width = prompt.shape[1]
-        return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
+        return torch.equal(call.input_ids[:, : prompt.shape[1]].to(prompt.device), prompt)
 
 
 class Fields(NamedTuple):
@@ -146,8 +145,7 @@ def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> list[list[i
     """
     for generation in reversed(thread.generations):
         if generation.model is not model and generation.prompt is not None and generation.anchors is not None:
-            (rows, width), given = generation.prompt.shape, prompt[:, : generation.prompt.shape[1]]
-            if given.shape == (rows, width) and torch.equal(given, generation.prompt.to(given.device)):
+            if torch.equal(prompt[:, : generation.prompt.shape[1]], generation.prompt.to(prompt.device)):
                 return generation.anchors
     return None
 
@@ -247,6 +245,5 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
     if entry is None or entry[0].expired():
         return None
-    call = replace(entry[1], ran=None)
-    call.outputs = {index: layer_input if output is None else output for index, output in call.outputs.items()}
-    return call
+    outputs = {index: layer_input if output is None else output for index, output in entry[1].outputs.items()}
+    return replace(entry[1], ran=None, outputs=outputs)
