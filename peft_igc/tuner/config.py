@@ -346,7 +346,16 @@ class IGCConfig(PeftConfig):
                 `interface="tokens"` does not.
         """
         if not isinstance(anchors, dict):
-            anchors = _rules(tokenizer, [assistant_header(tokenizer)] if anchors is None else anchors)
+            rules: Any = [assistant_header(tokenizer)] if anchors is None else anchors
+            if isinstance(rules, str) or not rules:
+                raise ValueError(f"`anchors={rules!r}` is not a list of rules. Pass one text as `['=']`.")
+            texts = [rule for rule in rules if isinstance(rule, str) and rule != PROMPT_END]
+            found = {
+                PROMPT_END: PROMPT_END in rules,
+                "turns": [rule for rule in rules if not isinstance(rule, str)],
+                "inline": [ids for text in texts for ids in text_rule(tokenizer, text).sequences],
+            }
+            anchors = {name: rule for name, rule in found.items() if rule}
         if ends := turn_ends(tokenizer):
             anchors = {"ends": ends} | anchors
         if overrides.get("reading_context") == MESSAGE and "users" not in anchors:
@@ -360,17 +369,3 @@ class IGCConfig(PeftConfig):
 
 
 IGCConfig.__init__ = check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]
-
-
-def _rules(tokenizer: Any, anchors: Any) -> dict[str, Any]:
-    """The field `anchors` for the rules that `from_tokenizer` was given."""
-    if isinstance(anchors, str) or not anchors:
-        raise ValueError(f"`anchors={anchors!r}` is not a list of rules. Pass one text as `['=']`.")
-    turns = [rule for rule in anchors if not isinstance(rule, str)]
-    inline = [rule for rule in anchors if isinstance(rule, str) and rule != PROMPT_END]
-    found = {
-        PROMPT_END: PROMPT_END in anchors,
-        "turns": turns,
-        "inline": [ids for text in inline for ids in text_rule(tokenizer, text).sequences],
-    }
-    return {name: rule for name, rule in found.items() if rule}

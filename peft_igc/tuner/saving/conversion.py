@@ -38,14 +38,28 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     Raises:
         ValueError: if it is no adapter of an earlier format, or has another tokenizer.
     """
-    saved = _config(folder)
+    try:
+        saved = json.loads((folder / CONFIG_NAME).read_bytes())
+        method = saved["peft_type"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"`{folder / CONFIG_NAME}` cannot be read: {error}. Copy the folder again.") from error
+    if method != "IGC":
+        raise ValueError(f"`{folder}` holds an adapter of the method {method}, which needs no conversion.")
     version = saved.get("format_version", 1)
     if version == FORMAT and not OLD_FIELDS & saved.keys():
         return False
     if version not in range(1, FORMAT + 1):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
     fields, larger = _present(saved)
-    path, weights = _weights(folder)
+    path = folder / SAFETENSORS_WEIGHTS_NAME
+    try:
+        if path.is_file():
+            weights = load_file(path)
+        else:
+            path = folder / WEIGHTS_NAME
+            weights = torch.load(path, map_location="cpu", weights_only=True)
+    except SafetensorError as error:
+        raise ValueError(f"`{path}` cannot be read: {error}. Copy the folder again.") from error
     weights = {key: value for key, value in weights.items() if _HEAD not in key}
     if version < FORMAT and fields.get("number_tokens") is not None:
         if tokenizer is None:
@@ -120,24 +134,3 @@ def _enlarge(weights: dict[str, torch.Tensor], sizes: Mapping[str, int]) -> None
         for key in [key for key in weights if key.endswith(ending)]:
             last = weights[key][-1:].expand(most - len(weights[key]), -1)
             weights[key] = torch.cat([weights[key], last])
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        saved = json.loads((folder / CONFIG_NAME).read_bytes())
-        if saved["peft_type"] == "IGC":
-            return dict(saved)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"`{folder / CONFIG_NAME}` cannot be read: {error}. Copy the folder again.") from error
-    raise ValueError(f"`{folder}` holds an adapter of the method {saved['peft_type']}, which needs no conversion.")
-
-
-def _weights(folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
-    path = folder / SAFETENSORS_WEIGHTS_NAME
-    try:
-        if path.is_file():
-            return path, load_file(path)
-        path = folder / WEIGHTS_NAME
-        return path, torch.load(path, map_location="cpu", weights_only=True)
-    except SafetensorError as error:
-        raise ValueError(f"`{path}` cannot be read: {error}. Copy the folder again.") from error

@@ -4,7 +4,6 @@ It is the `README.md` of the folder. PEFT's template has about thirty placeholde
 both write the path of a local base. Metadata that others set (licence, data sets, tags) is kept.
 """
 
-import functools
 import json
 import os
 import re
@@ -49,12 +48,16 @@ def write_card(folder: Path, base: str | None, adapter: str | None = None, recor
         # The section is up to the next heading.
         kept = re.search(rf"^{RECORD}$.*?(?=^## |^Saved with |\Z)", body, re.DOTALL | re.MULTILINE) if own else None
         record = kept[0].strip() if kept else ""
+    versions = []
+    for package in ("peft-igc", "peft", "transformers", "torch"):
+        with suppress(PackageNotFoundError):  # run from a source tree
+            versions.append(f"{package} {version(package)}")
     name, is_public = _public_name(base)
     body = _TEMPLATE.read_text(encoding="utf-8").format(
         base_name=f"`{name}`" if name else "a causal language model",
         settings=settings,
         record=record,
-        versions=_versions(),
+        versions=f"Saved with {', '.join(versions)}.",
         adapter=adapter,
         **_base_lines(name, is_public),
     )
@@ -89,6 +92,11 @@ def _base_lines(name: str, is_public: bool) -> dict[str, str]:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
+    anchors = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
+    if turns := config["anchors"].get("turns"):
+        anchors.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
+    if inline := config["anchors"].get("inline"):
+        anchors.append(f"{len(inline):,} token sequences within a text")
     least = config["confidence"]
     by_kind = ", ".join(f"{kind} {one}" for kind, one in least.items()) if isinstance(least, Mapping) else least
     spelling = "digits are read from hidden states"
@@ -102,30 +110,12 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
         ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
         ("least probability of a reading (`confidence`)", by_kind),
-        ("anchors", _anchors(config)),
+        ("anchors", "; ".join(anchors)),
     ]
     if others := config.get("trained_with"):
         names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
-
-
-def _anchors(config: Mapping[str, Any]) -> str:
-    found = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
-    if turns := config["anchors"].get("turns"):
-        found.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
-    if inline := config["anchors"].get("inline"):
-        found.append(f"{len(inline):,} token sequences within a text")
-    return "; ".join(found)
-
-
-@functools.cache
-def _versions() -> str:
-    found = []
-    for name in ("peft-igc", "peft", "transformers", "torch"):
-        with suppress(PackageNotFoundError):  # run from a source tree
-            found.append(f"{name} {version(name)}")
-    return f"Saved with {', '.join(found)}."
 
 
 def _metadata(front: str, base: str | None) -> str:
