@@ -79,9 +79,8 @@ class Generated(NamedTuple):
 class _Context(NamedTuple):
     """The tokens that the steps of a call read."""
 
-    # `last`, `since`: [B][A] indices of the last and the first token that each step reads, -1 and 0 for no anchor
-    last: list[list[int]]
-    since: list[list[int]]
+    # [2, B, A] int64 on the CPU: indices of the last and the first token that each step reads, -1 and 0 for no anchor
+    ends: torch.Tensor
     kept: torch.Tensor  # [B, n, d] features
     ids: torch.Tensor  # [B, n] int64 token ids
     first: int  # position in the text of the first of these tokens
@@ -93,7 +92,11 @@ class _Context(NamedTuple):
         context, rules = adapter.config.reading_context, adapter.rules
         both = zip(anchors, state.anchors, strict=True)
         starts = [context_starts(context, rules, row, earlier) for row, earlier in both]
-        kept, ids, first = state.readable(_longest(state, anchors, starts))
+        count = state.length  # of the last tokens that are read
+        if count > SHORT:
+            each = (pair for rows in zip(anchors, starts, strict=True) for pair in zip(*rows, strict=True))
+            count += LEAD - min((start for one, start in each if one.at >= 0), default=count)
+        kept, ids, first = state.readable(count)
         last = [[one.at - first if one.at >= 0 else -1 for one in row] for row in anchors]
         since = [[max(at - first, 0) for at in row] for row in starts]
         rows, texts = None, None
@@ -106,19 +109,12 @@ class _Context(NamedTuple):
         if adapter.config.interface == "tokens":
             steps = sum(last, []), sum(since, [])
             texts = StepTexts.of_lists(adapter.reader.tokens, rows or ids.tolist(), *steps)
-        return cls(last, since, kept, ids, first, texts)
-
-    @property
-    def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """`last` and `since`, [B, A] int64."""
-        last, since = torch.tensor([self.last, self.since]).to(self.ids.device)
-        return last, since
+        return cls(torch.tensor([last, since]), kept, ids, first, texts)
 
     def read(self, adapter: Adapter) -> Reading | Pointing:
         """What the network reads in all steps."""
         if self.texts is None:
-            last, since = self.ends
-            reading = adapter.reader(self.kept, self.ids, last, since)
+            reading = adapter.reader(self.kept, self.ids, *self.ends.to(self.ids.device))
         else:
             reading = adapter.reader(self.kept, self.texts)
         return reading if adapter.reader.training else reading.cooled(adapter.config.temperature)
@@ -127,7 +123,7 @@ class _Context(NamedTuple):
     def legible(self) -> torch.Tensor:
         """[B, A] bool, steps with an anchor. In the hidden interface they read past no unseen token, which the token
         interface counts as a number."""
-        last, since = self.ends
+        last, since = self.ends.to(self.ids.device)
         if self.texts is not None:
             return last >= 0
         unseen = F.pad((self.ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
@@ -189,14 +185,6 @@ def decisions_of(adapter: Adapter, kept: Any, texts: StepTexts, reading: Any = N
         return some.cooled(config.temperature).summary().tolist()
 
     return decided(Limits.of(config), config.confidence, texts, read)
-
-
-def _longest(state: TextState, anchors: Anchors, starts: list[list[int]]) -> int:
-    """How many of the last tokens the steps at `anchors` read, from the positions `starts` on."""
-    if state.length <= SHORT:
-        return state.length
-    both = (pair for rows in zip(anchors, starts, strict=True) for pair in zip(*rows, strict=True))
-    return state.length - min((start for one, start in both if one.at >= 0), default=state.length) + LEAD
 
 
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:
