@@ -49,7 +49,6 @@ class StepLog:
     def of_sequences(self, finished: Generated, beams: torch.Tensor | None) -> tuple[tuple[StepRecord, ...], ...]:
         """The steps of each returned sequence, by position; `beams` [rows, longest answer] are its `beam_indices`, -1
         after an answer's end, None without beams."""
-        start = finished.start
         found = []
         for row, answer in enumerate(finished.sequences[:, finished.prompt :].tolist()):
             count = next((at + 1 for at, token in enumerate(answer) if token in finished.ends), len(answer))
@@ -68,13 +67,10 @@ class StepLog:
                     if one.event is not None:
                         new = known[-one.event.anchors.shape[1] :]
                         events |= {place: Place(one.event, at, index) for index, place in enumerate(new)}
-            found.append(tuple(self._step(*places[at], events.get(at), start, last) for at in sorted(places)))
+            steps = []
+            for place, (seen, at, index) in sorted(places.items()):
+                complete = 0 <= seen.rows[at].completed(place) < last if seen.rows else None
+                result = Result(*(x[at, index] for x in seen.steps))
+                steps.append(record_of(self.config, place - finished.start, result, events.get(place), complete))
+            found.append(tuple(steps))
         return tuple(found)
-
-    def _step(self, seen: _Pass, row: int, index: int, place: Place | None, start: int, last: int) -> StepRecord:
-        """One step as Python values; `start`, `last`: positions of the first column and of the last token."""
-        at, complete = seen.anchors[row][index].at, None
-        if self.config.interface == "tokens":
-            complete = 0 <= seen.rows[row].completed(at) < last
-        result = Result(*(x[row, index] for x in seen.steps))
-        return record_of(self.config, at - start, result, place, complete)
