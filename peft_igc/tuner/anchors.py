@@ -164,8 +164,6 @@ def anchors_of_call(call: Call, rules: Rules, ids: torch.Tensor, start: int, new
 
         return [[named(row, at) for at in places] for row, places in zip(rows, call.anchors.tolist(), strict=True)]
     ends, generation = _prompt_ends(call, rules, ids[:, before:], start), call.generation
-    if ends is None and not rules.sequences:
-        return None
     # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
     searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
     both = zip(rows, ends or [[]] * len(rows), strict=True)

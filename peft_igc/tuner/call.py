@@ -203,16 +203,6 @@ def text_ids(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
     return ids.masked_fill(padded, PADDING)
 
 
-def check_mask(call: Call, before: int, new: int) -> None:
-    """Refuses a mask that covers neither the `new` tokens of this call only nor the whole text."""
-    width = None if call.attention_mask is None else call.attention_mask.shape[1]
-    if width is not None and new < width < before + new:
-        raise ValueError(
-            f"`attention_mask` has {width} columns, but the text has {before + new} tokens: {before} in the KV cache "
-            f"and {new} in this call. Pass a mask of the whole text, or of this call's tokens."
-        )
-
-
 # ---------------------------------------------------------------------------------------------- recomputation
 # A checkpoint wrapper around the decoder layer (such as accelerate's for FSDP) runs the layer and our hook again in
 # the backward pass. That run is outside the model's forward and, on an accelerator, in another thread, so the stack

@@ -16,7 +16,7 @@ from ..numbers.calculator import Result
 from ..text.spelling import Row
 from .adapter import Adapter
 from .anchors import NONE, Anchors, anchors_of_call
-from .call import Call, check_mask, text_ids
+from .call import Call, text_ids
 from .state.cache import States
 from .state.text_state import TextState
 from .steps import read_and_calculate
@@ -127,7 +127,12 @@ def _text_before(adapter: Adapter, h: torch.Tensor, call: Call, states: States |
     state = states.get(adapter.name) or empty()
     _check_state(adapter, state, rows)
     before = int(states.length(new))  # on a static cache a synchronization
-    check_mask(call, before, new)
+    width = new if call.attention_mask is None else call.attention_mask.shape[1]
+    if new < width < before + new:
+        raise ValueError(
+            f"`attention_mask` has {width} columns, but the text has {before + new} tokens: {before} in the KV cache "
+            f"and {new} in this call. Pass a mask of the whole text, or of this call's tokens."
+        )
     if before < state.length:
         logger.warning(
             "The KV cache has %d tokens, but the calculator's state of the text has %d, because the cache was not "
