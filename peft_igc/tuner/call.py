@@ -235,5 +235,5 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
     if entry is None or entry[0].expired():
         return None
-    outputs = {index: layer_input if output is None else output for index, output in entry[1].outputs.items()}
+    outputs: Any = {index: layer_input if output is None else output for index, output in entry[1].outputs.items()}
     return replace(entry[1], ran=None, outputs=outputs)

@@ -65,11 +65,6 @@ class TextState:
         return cls([[]] * rows, steps, none.new_full((rows, capacity), UNSEEN), is_static=capacity > 0, reader=reader)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the tokens occupy."""
-        return sum(x.untyped_storage().nbytes() for x in (self.ids, self.features, *self.pending) if x is not None)
-
-    @property
     def waiting(self) -> int:
         """The number of tokens that are not compressed yet."""
         return self.pending[0].shape[1] if self.pending else 0
