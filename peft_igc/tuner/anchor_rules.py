@@ -47,11 +47,8 @@ class TextRule:
 
 
 def text_rule(tokenizer: Any, text: str) -> TextRule:
-    """The rule of a text: every token of the vocabulary that ends in it, and every sequence that spells it.
-
-    Raises:
-        ValueError: if the text is empty or cannot be written with this vocabulary.
-    """
+    """The rule of a text: every token of the vocabulary that ends in it, and every sequence that spells it. An empty
+    text, or one that cannot be written with this vocabulary, is a ValueError."""
     if not text.strip():
         raise ValueError(f"The anchor rule {text!r} is empty. Pass a text that a result follows, such as '='.")
     texts, special = Vocabulary.from_tokenizer(tokenizer).texts, special_tokens(tokenizer)

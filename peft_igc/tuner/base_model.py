@@ -21,11 +21,8 @@ TINY_ADAPTER_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_adapter"
 
 
 def innermost_model(model: nn.Module) -> PreTrainedModel:
-    """The causal LM within PEFT models. Every way of calling the model reaches its `__call__` and `generate`.
-
-    Raises:
-        ValueError: if there is no transformers model.
-    """
+    """The causal LM within PEFT models, a ValueError if there is none. Every way of calling the model reaches its
+    `__call__` and `generate`."""
     found = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), None)
     if found is None or not hasattr(found.config, "get_text_config"):
         raise ValueError(
@@ -46,11 +43,8 @@ def without_peft(model: nn.Module) -> nn.Module:
 
 
 def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
-    """Path and list of the decoder layers of a transformers causal LM, or of a PEFT model around one.
-
-    Raises:
-        ValueError: if the model is not decoder-only, or if its decoder layers are not in a list with a known name.
-    """
+    """Path and list of the decoder layers of a transformers causal LM, or of a PEFT model around one. A model that is
+    not decoder-only, or whose decoder layers are not in a list with a known name, is a ValueError."""
     base = innermost_model(model)
     if getattr(base.config, "is_encoder_decoder", False) or not base.can_generate():
         raise ValueError(

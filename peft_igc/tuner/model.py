@@ -119,11 +119,8 @@ class IGCModel(BaseTuner):
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
 
     def delete_adapter(self, adapter_name: str) -> None:
-        """Deletes an adapter. If it was active, the first remaining IGC adapter in alphabetical order is activated.
-
-        Raises:
-            ValueError: if there is no IGC adapter of this name.
-        """
+        """Deletes an IGC adapter; another name is a ValueError. If it was active, the first remaining IGC adapter in
+        alphabetical order is activated."""
         config = self.peft_config.get(adapter_name)
         if config is not None and config.peft_type != IGC_PEFT_TYPE:
             raise ValueError(
@@ -138,11 +135,7 @@ class IGCModel(BaseTuner):
             self.set_adapter(sorted(left)[:1])
 
     def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
-        """Activates one adapter.
-
-        Raises:
-            ValueError: if several IGC adapters are named.
-        """
+        """Activates one adapter; several IGC adapters are a ValueError."""
         names = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
         own = [n for n in names if n in self.peft_config and self.peft_config[n].peft_type == IGC_PEFT_TYPE]
         if len(own) > 1:

@@ -28,11 +28,8 @@ TOGETHER = 16  # decoded tokens that are compressed at once, unless a step reads
 
 
 def read_early(adapter: Adapter, call: Call) -> None:
-    """Ends a pass inside of `reading_alone` as soon as all layers that the adapter reads have run.
-
-    Raises:
-        ReadingDone: if the call has targets.
-    """
+    """Ends a pass with targets inside of `reading_alone`, with a `ReadingDone`, as soon as all layers that the adapter
+    reads have run."""
     if call.targets is not None:
         last = output_of(adapter, adapter.config.layers_read[-1], call)
         act(adapter, last.to(next(adapter.reader.parameters()).device), call, None)

@@ -53,11 +53,7 @@ def record_companions(model: PeftModel, name: str) -> None:
 
 def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
     """The causal LM, or a PEFT model around one, into which the adapters are loaded that the calculator of a saved
-    config was trained with and that it lacks.
-
-    Raises:
-        ValueError: if a companion is missing, or cannot be loaded on this base.
-    """
+    config was trained with and that it lacks. One that is missing, or cannot be loaded on it, is a ValueError."""
     source = config.loaded_from or ""
     for entry in (source and config.trained_with) or []:
         name = name_of(entry)

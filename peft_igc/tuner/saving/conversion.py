@@ -30,13 +30,10 @@ _HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` ha
 
 
 def convert(folder: Path, tokenizer: Any) -> bool:
-    """Converts the adapter in a folder, in place.
+    """Converts the adapter in a folder, in place, and returns whether it has not the present format already.
 
-    Adapters in subfolders are left as they are. The hidden interface needs no tokenizer. Returns whether it was
-    converted: False if it has the present format.
-
-    Raises:
-        ValueError: if it is no adapter of an earlier format, or has another tokenizer.
+    Adapters in subfolders are left as they are. The hidden interface needs no tokenizer; one that differs, or a folder
+    without an adapter of an earlier format, is a ValueError.
     """
     try:
         saved = json.loads((folder / CONFIG_NAME).read_bytes())

@@ -13,11 +13,7 @@ VOCABULARY = ".igc_input_mapping.characters"  # the end of its key in a file
 
 
 def vocabulary_in(path: str) -> Vocabulary | None:
-    """The vocabulary in a safetensors file, None if there is none.
-
-    Raises:
-        ValueError: if the file cannot be read, or the vocabulary is damaged.
-    """
+    """The vocabulary in a safetensors file, None if there is none. A damaged one or file is a ValueError."""
     try:
         with safe_open(path, framework="pt") as file:
             found = [file.get_tensor(key) for key in file.keys() if key.endswith(VOCABULARY)]  # noqa: SIM118

@@ -60,9 +60,7 @@ def states_of(cache: Cache, layer: int) -> States:
 
     That is the nearest one with keys and values: in hybrid models the decoder layer's own may be a linear attention's,
     which has no length. Of a static cache, one without a sliding window is preferred, which holds the whole text.
-
-    Raises:
-        TypeError: if no layer has keys and values, or if the layer lacks a method that must be overridden.
+    A cache without such a layer, or whose layer lacks a method that must be overridden, is a TypeError.
     """
     layers: list[Any] = cache.layers
     known = [index for index, one in enumerate(layers) if hasattr(one, "get_seq_length")]
