@@ -200,8 +200,9 @@ class Schedule:
         count = self.draw.randint(1, min(most, 6))
         before = self.state("default")
         if before is not None:  # at the text's end it may not have seen the tokens
-            length, anchors = self.cache.get_seq_length() - count, torch.tensor(before.anchors)[..., 0]
-            self.seen["crop"] += int(((anchors >= length) & (before.steps.status == int(Status.OK))).sum())
+            length, status = self.cache.get_seq_length() - count, before.steps.status.flatten().tolist()
+            both = zip(sum(before.anchors, []), status, strict=True)
+            self.seen["crop"] += sum(one.at >= length and ok == Status.OK for one, ok in both)
         self.seen["cut"] += sum(row.ids[-count - 1 : len(row.ids) - count + 1] == INLINE[1] for row in self.rows)
         self.cache.crop(-count)
         self.fresh = 0
