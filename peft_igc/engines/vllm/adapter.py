@@ -17,11 +17,13 @@ from peft import LoraConfig, PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from peft.utils.other import get_pattern_key
 from safetensors.torch import load_file
+from torch import nn
 
 from ...inference.loading import find_adapter, is_hub_id, read_config
 from ...tuner.adapter import Adapter, make_mappings
 from ...tuner.base_model import TINY
 from ...tuner.config import IGCConfig
+from ...tuner.layer import IGCLayer
 from ...tuner.saving.adapter_files import FILE_KEY, Weights, bare_key
 
 
@@ -60,21 +62,17 @@ def load(config: IGCConfig, hidden_size: int) -> Adapter:
         ValueError: if its weights are for another base.
     """
     folder = Path(str(config.loaded_from))
-    weights: dict[str, Weights] = {}
-    for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
-        match = FILE_KEY.search(key)
-        if match is not None:
-            weights.setdefault(match[1], {})[key[match.end() :]] = value
-    trained = weights["igc_input_mapping"]["norm.weight"].shape[0]
+    saved = load_file(folder / SAFETENSORS_WEIGHTS_NAME)
+    weights = {key[match.start(1) :]: saved[key] for key in saved if (match := FILE_KEY.search(key))}
+    trained = weights["igc_input_mapping.norm.weight"].shape[0]
     if trained != hidden_size:
         raise ValueError(
             f"The adapter in `{folder}` is for a base model of hidden size {trained}, but this one has {hidden_size}. "
             f"Serve the base that it was trained on, `{config.base_model_name_or_path}`."
         )
     mappings = make_mappings(config, hidden_size, SimpleNamespace(embedding_dim=hidden_size))  # type: ignore[arg-type]
-    for mapping, name in zip(mappings, ("igc_input_mapping", "igc_output_mapping"), strict=True):
-        mapping.load_state_dict(weights[name])
-        mapping.requires_grad_(False).eval()
+    both = nn.ModuleDict(dict(zip(IGCLayer.adapter_layer_names, mappings, strict=True)))
+    both.requires_grad_(False).eval().load_state_dict(weights)
     return Adapter("default", str(folder), config, *mappings, None)
 
 
