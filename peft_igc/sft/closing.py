@@ -150,8 +150,7 @@ def held_out_batches(trainer: Any, rows: Any) -> Batches:
     """The batches of held-out rows. Made before the training, they show faulty rows by then."""
     prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
     listed, starts = prepared.to_list(), range(0, len(prepared), BATCH_SIZE)
-    batches = (trainer.data_collator(listed[start : start + BATCH_SIZE]) for start in starts)
-    return [{name: value for name, value in batch.items() if torch.is_tensor(value)} for batch in batches]
+    return [trainer.data_collator(listed[start : start + BATCH_SIZE]) for start in starts]
 
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:
