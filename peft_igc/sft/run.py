@@ -83,8 +83,7 @@ def main(parsed: Parsed) -> IGCTrainer:
     resume = _checkpoint(training.resume_from_checkpoint)
     tokenizer = load_tokenizer(source, parsed)
     config = make_config(source, parsed, tokenizer) if igc.has_igc else None
-    settings = None if config is None else igc.demonstration
-    shown = None if settings is None or config is None else Measurement(settings, config, tokenizer)
+    shown = None if config is None or igc.demonstration is None else Measurement(igc.demonstration, config, tokenizer)
     train, test, held, writing_rows = _data(config, shown, tokenizer, parsed)
     set_seed(training.seed)  # for the adapter's initial weights
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
