@@ -71,7 +71,7 @@ class KeptOutputs:
     def __init__(self, model: Any) -> None:
         config = active_config(model)
         assert config is not None
-        self.whole, self.model, self.read = model, innermost_model(model), config.layers_read
+        self.model, self.read = innermost_model(model), config.layers_read
         self.layers = list(decoder_layers(model)[1])
         self.texts: dict[bytes, torch.Tensor] = {}  # [layers read, tokens, H] bfloat16
         self.room = MOST_BYTES
@@ -104,7 +104,7 @@ class KeptOutputs:
         shared = len(os.path.commonprefix([row[:-1].tolist() for row in rows])) if repeats else 0
         padded = pad_sequence([row[shared:] for row in rows], batch_first=True)  # [n, T]
         mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-        with torch.no_grad(), without_calculator(self.whole):
+        with torch.no_grad(), without_calculator(self.model):
             if shared:
                 before = self._outputs(input_ids=rows[0][None, :shared], past_key_values=cache, use_cache=True)
                 cache.batch_repeat_interleave(len(rows))

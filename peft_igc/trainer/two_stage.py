@@ -39,8 +39,8 @@ class Batch(NamedTuple):
 
     cache: DynamicCache  # keys and values, and the state, of the prompts before the anchors
     inputs: dict[str, Any]  # of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`
-    rows: Sequence[Mapping[str, Any]] = ()
-    lengths: Sequence[int] = ()  # tokens of each row from its anchor on
+    rows: Sequence[Mapping[str, Any]]
+    lengths: Sequence[int]  # tokens of each row from its anchor on
 
 
 def training_only(model: Any, part: str) -> None:
@@ -118,7 +118,7 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     state.max_steps, total, since = start + stage.steps, 0.0, 0
     model.train()
-    for step, batch in enumerate(_batches(model, rows[: stage.rows], pad, stage, args.seed), start=1):
+    for step, batch in enumerate(_batches(model, rows, pad, stage, args.seed), start=1):
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
         output = model(**batch.inputs, past_key_values=cache, use_cache=True)
         loss = trainer.writing_loss(batch, output)
