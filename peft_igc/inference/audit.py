@@ -27,7 +27,7 @@ from ..data.bigbench import parse_question
 from ..data.columns import label
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS
-from ..text.values import Limits, Reason
+from ..text.values import Limits
 from ..tuner.hooks.wrapper import active_layer
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .evaluation import answer_items, generate_answers, is_right
@@ -36,10 +36,8 @@ from .records import Answer
 
 
 LEAST_OPEN = 0.5  # a gate below this is closed
-# Reasons that depend on what the network has read, and those that follow from the text alone.
-_AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
-_AFTER_READING |= {"other_operation", "difference_below_zero"}
-_OF_TEXT = {reason.name.lower() for reason in Reason} - _AFTER_READING
+# Reasons of a refusal that depend on what the network has read; all others follow from the text alone.
+_AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen", "other_operation"}
 _ASSETS = Path(__file__).parents[1] / "assets"
 # The causes of wrong answers: what happened (`title`), what a user can do (`advice`), what is responsible (`part`).
 CAUSES: dict[str, dict[str, str]] = tomllib.loads((_ASSETS / "audit" / "causes.toml").read_text(encoding="utf-8"))
@@ -245,8 +243,9 @@ def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened
 def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
     """The cause where another result, or none, was to be written."""
     read_as, silent = step.summary, step.status == "none"
+    refused = silent and step.reason not in ("no_arithmetic", "unsure")
     operator, operands = expected or (NO_ARITHMETIC, None)
-    if silent and step.reason in _OF_TEXT:
+    if refused and step.reason not in _AFTER_READING:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.by_rule and not silent:
         return ("expression", read_as) if step.status == "ok" else ("status", step.status)
@@ -256,7 +255,7 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
             return part, f"{f' {step.operator} '.join(found)} instead of {operands[0]} {operator} {operands[1]}"
         if step.reason == "look_alike" and operands != found:
             return "sign", f"{read_as}; rules and network have to agree"
-    if silent and step.reason in _AFTER_READING:
+    if refused:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.reason == "no_arithmetic":
         return "operator", "taken for no arithmetic" + (f": {step.expression}" if step.by_rule else "")
