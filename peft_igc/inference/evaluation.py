@@ -152,22 +152,6 @@ def answer_items(
                 )
     prompts = [item["prompt"] for item in items]
     answers = _checked_answers(model, tokenizer, prompts, **decoding, **more)
-    without_anchor = None if active_config(model) is None else sum(not answer.steps for answer in answers)
-    facts = {"without_anchor": without_anchor, "settings": dict(decoding), "versions": versions()}
-    return answers, count_answers(items, answers) | facts
-
-
-def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
-    """Whether an answer is the item's target. A cut answer may match by chance: `5791` cut to `579`."""
-    return not answer.cut and answer.text.strip() == item["target"].strip()
-
-
-def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
-    """The part of a report that depends on the answers alone."""
-
-    def score(hits: Sequence[bool]) -> dict[str, Any]:
-        return {"n": len(hits), "exact_match": sum(hits) / len(hits)}
-
     right = [is_right(answer, item) for item, answer in zip(items, answers, strict=True)]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
@@ -179,13 +163,25 @@ def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer])
         if not hit
     ]
     counts = Counter(step.status for answer in answers for step in answer.steps)
-    return {
-        **score(right),
-        "groups": {group: score(hits) for group, hits in groups.items()},
+    return answers, {
+        **_score(right),
+        "groups": {group: _score(hits) for group, hits in groups.items()},
         "truncated": sum(answer.cut for answer in answers),
         "steps": {name: counts[name] for name in (status.name.lower() for status in Status) if counts[name]},
         "mistakes": mistakes[:20],
+        "without_anchor": None if active_config(model) is None else sum(not answer.steps for answer in answers),
+        "settings": dict(decoding),
+        "versions": versions(),
     }
+
+
+def _score(hits: Sequence[bool]) -> dict[str, Any]:
+    return {"n": len(hits), "exact_match": sum(hits) / len(hits)}
+
+
+def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
+    """Whether an answer is the item's target. A cut answer may match by chance: `5791` cut to `579`."""
+    return not answer.cut and answer.text.strip() == item["target"].strip()
 
 
 def versions() -> dict[str, str]:
