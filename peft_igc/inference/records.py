@@ -146,7 +146,7 @@ class Answer:
     @property
     def written(self) -> bool:
         """Whether the answer spells the exact result of a step. If not, all of it is the model's own."""
-        return self.step is not None and bool(self.step.written)
+        return bool(self._told.written)
 
     @property
     def status(self) -> str:
@@ -161,14 +161,13 @@ class Answer:
     @property
     def expression(self) -> str | None:
         """What was read, such as `58 * 36`; None if no arithmetic was read."""
-        return None if self.step is None else self.step.expression
+        return self._told.expression
 
     @property
     def source(self) -> str:
         """Where the answer comes from, in one line."""
         if self.written:
-            rounded = ", rounded" * bool(self.step and self.step.rounded)
-            return f"calculated: {self.expression or 'an earlier calculation'}{rounded}"
+            return f"calculated: {self.expression or 'an earlier calculation'}{', rounded' * self._told.rounded}"
         if self.reason is None:  # the model overruled what was written, or the answer was cut
             whose = "cut short" if self.cut else "by the model alone"
             return f"{whose}, although {self.expression} was calculated"
