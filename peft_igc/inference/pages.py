@@ -47,13 +47,7 @@ def elements() -> Any:
         lstrip_blocks=True,
     )
     style = Markup((ASSETS / "style.css").read_text(encoding="utf-8"))
-
-    def policy(script: str) -> Markup:
-        scripts = _hash(script) if script else "'none'"
-        own = f"style-src {_hash(style)}; script-src {scripts}"
-        return Markup(f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'")
-
-    environment.globals.update(style=style, policy=policy, kind_of=_kind, details_of=_details, tokens_of=_tokens)
+    environment.globals.update(style=style, source_of=_source, kind_of=_kind, details_of=_details, tokens_of=_tokens)
     return environment.get_template("pages.html").module
 
 
@@ -64,9 +58,10 @@ def _shown(value: Any) -> Any:
     return "".join(char if char >= " " or char in "\n\t" else "\ufffd" for char in str(value))
 
 
-def _hash(content: str) -> str:
-    """The source expression of a content policy that allows exactly this inline content."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+def _source(content: str) -> Markup:
+    """The source expression of a content policy that allows exactly this inline content, or nothing if it is empty."""
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return Markup(f"'sha256-{digest}'" if content else "'none'")
 
 
 def _kind(step: StepRecord) -> str:
