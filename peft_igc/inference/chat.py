@@ -127,14 +127,10 @@ class _Streamer(TextStreamer):
         self._out, self._steps = out, steps
         self._noted: int | None = None  # steps that have been noted, or belong to earlier answers
 
-    def put(self, value: torch.Tensor) -> None:
-        """Takes the prompt [1, P], then each new token [1]."""
-        if not self.next_tokens_are_prompt and self._noted is None:
-            self._noted = max(len(self._steps or ()) - 1, 0)  # of the steps of the prompt, the last governs the answer
-        super().put(value)
-
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        """Takes text that no later token changes."""
+        """Takes text that no later token changes, which may be empty; called for each new token."""
+        if self._noted is None:
+            self._noted = max(len(self._steps or ()) - 1, 0)  # of the steps of the prompt, the last governs the answer
         *lines, rest = (harmless(text) + "\n" * stream_end).split("\n")
         for line in lines:
             self._out.write(line + "\n")
