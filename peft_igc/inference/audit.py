@@ -15,13 +15,13 @@ Try it: `peft-igc audit --base tiny --adapter tiny --data items.jsonl`
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from ..data.bigbench import parse_question
 from ..data.columns import label
@@ -158,9 +158,8 @@ def audit(
     return Audit(report | {"details": details}, findings)
 
 
-@contextmanager
-def open_gates(model: Any) -> Iterator[None]:
-    """Sets every gate of the active adapter to 1 in this context, so that results are written at full strength."""
+def open_gates(model: Any) -> RemovableHandle:
+    """A context in which every gate of the active adapter is 1, so that results are written at full strength."""
     layer, name = active_layer(model)
 
     def full(module: Any, args: Any, output: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -168,11 +167,8 @@ def open_gates(model: Any) -> Iterator[None]:
         least = torch.finfo(gate.dtype).tiny
         return update / gate.clamp(min=least)[..., None].to(update.dtype), torch.ones_like(gate)
 
-    handle = layer.igc_output_mapping[name].register_forward_hook(full)
-    try:
-        yield
-    finally:
-        handle.remove()
+    handle: RemovableHandle = layer.igc_output_mapping[name].register_forward_hook(full)
+    return handle
 
 
 # ------------------------------------------------------------------------------------------ causes
