@@ -237,11 +237,13 @@ def convert(arguments: argparse.Namespace) -> int:
 
 def autoload(arguments: argparse.Namespace) -> int:
     """`peft-igc autoload`."""
-    from .plugin import autoload_file, set_autoload
+    from .plugin import AUTOLOAD, autoload_file
 
-    if arguments.state != "status":
-        set_autoload(arguments.state == "on")
     file = autoload_file()
+    if arguments.state == "on":
+        file.write_text(AUTOLOAD, encoding="utf-8")
+    elif arguments.state == "off":
+        file.unlink(missing_ok=True)
     if file.is_file():
         print(f"on: every Python process of this environment imports peft_igc when it starts, because of `{file}`.")
     else:

@@ -7,7 +7,7 @@ peft_igc` calls `activate`: what is imported already is told at once, and the re
 importing PEFT takes seconds that `peft-igc --help` should not take. This can go when both have entry points.
 
 A process that does not import `peft_igc` runs none of this, and PEFT ends in `KeyError: 'IGC'`. `peft-igc autoload on`
-changes that for an environment, with a file in its site-packages; see `set_autoload`.
+changes that for an environment, with a file in its site-packages; see `AUTOLOAD`.
 """
 
 import functools
@@ -21,11 +21,9 @@ from types import ModuleType
 from typing import Any
 
 
-__all__ = ["activate", "autoload_file", "set_autoload"]
-
 # Python runs the `import` lines of such files when it starts, before any program. An error would be printed by every
 # process of the environment, so an uninstalled package is not one.
-_AUTOLOAD = """\
+AUTOLOAD = """\
 # Written by `peft-igc autoload on`, removed by `peft-igc autoload off`. Every Python process of this environment
 # imports `peft_igc` when it starts (but neither torch nor PEFT), so that PEFT and lm_eval find the method by its name.
 import importlib.util; importlib.util.find_spec("peft_igc") and __import__("peft_igc")
@@ -45,14 +43,6 @@ def activate() -> None:
 def autoload_file() -> Path:
     """The file that makes every process of the running environment import this package, if it exists."""
     return Path(sysconfig.get_path("purelib")) / "peft_igc_autoload.pth"
-
-
-def set_autoload(on: bool) -> None:
-    """Writes or removes `autoload_file`."""
-    if on:
-        autoload_file().write_text(_AUTOLOAD, encoding="utf-8")
-    else:
-        autoload_file().unlink(missing_ok=True)
 
 
 def _register() -> None:
