@@ -2,9 +2,10 @@
 
 In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`. Out: conversational rows
 without the marks, and a `Report` that counts the annotations by outcome. The operand columns are lists with one entry
-per anchor. With a symbol table in the config, an annotation of any form becomes an expression where the rules read the
-same value from the text. A row with a wrong annotation is left out, because the calculator would be trained to
-reproduce the error. A right calculation that the calculator cannot do is labelled `"none"`.
+per anchor of the whole row, in the trainer's order. With a symbol table in the config, an annotation of any form
+becomes an expression where the rules read the same value from the text. A row with a wrong annotation is left out,
+because the calculator would be trained to reproduce the error. A right calculation that the calculator cannot do is
+labelled `"none"`.
 """
 
 from __future__ import annotations
@@ -320,7 +321,7 @@ def _entry(mark: _Mark, anchor: _Anchor, config: IGCConfig, report: Report) -> _
     # Where the rules read an expression, they decide what is calculated, whatever the annotation says.
     found = (_in_words if anchor.reason in _NOT_READ else _by_rule)(mark, anchor, config)
     if isinstance(found, str):
-        # Two integers that are not found are the plainer reason.
+        # Two integers that are not found are the older, plainer reason.
         is_read = anchor.reason in (Reason.NONE, Reason.NO_EXPRESSION) or mark.calculation is not None
         report.refused[found if is_read else f"not read: {anchor.reason.text}"] += 1
         return _NONE

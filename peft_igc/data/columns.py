@@ -69,6 +69,7 @@ def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[s
 
 
 def has_number(result: Any) -> bool:
+    """Whether a result is a number."""
     return isinstance(result, str) and result.lstrip("-").replace(".", "").isdigit()
 
 
@@ -265,6 +266,7 @@ def check_names(names: Iterable[str], where: str) -> None:
 
 
 def _size(number: str) -> int:
+    """The number of digits of a canonical number."""
     return len(number.lstrip("-").replace(".", ""))
 
 

@@ -13,12 +13,13 @@ class Mixture:
     """Fractions (0..1) of the kinds of rows.
 
     `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions`, `look_alikes` and `by_hand` are fractions
-    of all rows; the rest of the rows is ordinary arithmetic. Some need the wording `wording.TRAINING`.
+    of all rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
+    `sentences`, `expressions`, `rounded`, `look_alikes` and `casual` need the wording `wording.TRAINING`.
 
     Args:
         none: Texts that ask for no calculation. With too few, the adapter activates on every number.
-        overflow: Calculations that are too long: an operand of `num_digits` + 1..3 digits, or, in half of them if
-            `limits` are given, a result.
+        overflow: Calculations that are too long: an operand of `num_digits` + 1..3 digits; if `result_digits` was
+            given, half of them have operands that fit and a result that does not.
         undefined: Divisions by zero (none without `/`).
         inexact: Divisions with a remainder (none without `/` or if `rounding` gives them an integer).
         negative: Fraction of the ordinary arithmetic in which one operand or both are made negative. With
@@ -28,15 +29,16 @@ class Mixture:
         unsupported: Arithmetic that the calculator does not support in words (three operands, percent, powers, and
             decimals unless `Limits.decimal_operands`), with the operator `"none"`. What rules read of it has its
             expression (`ArithmeticRows`).
-        special: Fraction of the ordinary arithmetic that is drawn with an operand 0 or 1, or with equal operands.
+        special: Fraction of the ordinary arithmetic with an operand 0 or 1, or with equal operands; these may also be
+            drawn otherwise.
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
         separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
         contexts: Fraction of the texts with a greeting, a sentence or a list number around the request.
         long: Fraction of the ordinary arithmetic, and of the texts by hand, with numbers of up to 20 digits.
         decimals: Fraction of the texts, BIG-bench's form included, whose numbers have up to four places: `4.5 plus
             3.25`. It has no effect without `Limits.decimal_operands`.
-        sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for one and have one
-            as their completion. All other completions are the bare number.
+        sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for a sentence and
+            have one as their completion. All other completions are the bare number.
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
             above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
         rounded: Fraction of the expressions that are a quotient whose decimals do not end, with a rounding asked in

@@ -37,6 +37,7 @@ class Operands:
                 return operator, a, b
 
     def allows(self, operator: str, operands: Sequence[str | int]) -> bool:
+        """Whether a calculation is not excluded."""
         return (Fraction(operands[0]), operator, Fraction(operands[1])) not in self.excluded
 
     def short(self, rng: random.Random) -> int:

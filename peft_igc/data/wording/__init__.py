@@ -2,7 +2,8 @@
 
 * `texts` and `by_hand`: the sentences; `phrases`: which are trained and which held out, and their fields.
 * `drawing`: random drafts; `wording`: complete texts.
-* `handwritten`: texts with slots by many hands, or of your files. `symbol_expressions`: expressions in symbols.
+* `handwritten`: the texts with slots by many hands, or those of your files. `symbol_expressions`: expressions in
+  symbols.
 
 Of the package it imports `mixture` and `files`. Start with `wording`.
 """

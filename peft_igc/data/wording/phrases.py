@@ -48,6 +48,7 @@ def pools(file: str) -> dict[str, Any]:
 
 
 def words(name: str) -> list[str]:
+    """One of the lists of `words.toml`."""
     return pools("words")[name]
 
 
@@ -75,6 +76,7 @@ def choose(line: str, rng: random.Random) -> str:
 
 
 def line_of(lines: Sequence[str], rng: random.Random) -> str:
+    """A template of one of these lines."""
     return choose(rng.choice(lines), rng)
 
 

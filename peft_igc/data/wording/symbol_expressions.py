@@ -83,6 +83,7 @@ def _chain(max_digits: int, rng: random.Random, least: int = 3, most: int = MOST
 
 
 def count_numbers(tree: Tree) -> int:
+    """How many numbers a tree has."""
     return 1 if isinstance(tree, str) else sum(map(count_numbers, tree[1:]))
 
 

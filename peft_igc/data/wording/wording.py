@@ -45,6 +45,7 @@ class Wording:
 
     @property
     def texts(self) -> tuple[Handwritten, ...]:
+        """The texts by many hands."""
         return self.by_hand or texts_by("measured" if self.held_out else "trained")
 
     def request(
@@ -104,6 +105,7 @@ class Wording:
         return Text(phrases.fill_look_alike(drawn(lambda: line_of(rng.choice(kinds), rng), self.held_out), rng))
 
     def system(self, rng: random.Random) -> str:
+        """A system prompt."""
         return drawing.one_of("systems", self.held_out, rng)
 
 
