@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .markup import plain
 from .pieces import Pieces, kind_of, literal, past, split, words
-from .reading import BINARY, MOST_READ, PERCENT, PLAIN_WORDS, REMAINDER, read_at_equals
+from .reading import BINARY, MOST_READ, PLAIN_WORDS, REMAINDER, read_at_equals
 from .rounding import Rounding, places_of
 from .values import Limits, Reason, Refusal, Span, Value, written
 
@@ -39,7 +39,6 @@ _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
-_PARTS = frozenset({"space", ",", "and", "number", "unit"})  # may be of one measure after a number
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -112,6 +111,7 @@ def check(text: str) -> list[Claim]:
             doubtful = _FRACTION.search(text, first, last) is not None
             doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
+            doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
             other = _other_sign(given[:first], text[first:last])
             if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
@@ -170,7 +170,7 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
         return None
     value, end = literal(said[at]), at + 1
     after = past(kinds, end, 1, "space")
-    percent = kinds[after] == "%" or said[after].casefold() in PERCENT
+    percent = kinds[after] == "%" or said[after] == "percent"
     if percent:
         end = after + 1
     places = len(said[at].partition(".")[2])
@@ -237,6 +237,16 @@ def _has_part_before(pieces: Pieces, first: int) -> bool:
     return other[0] == quantity and other[1] != name
 
 
+def _has_part_after(pieces: Pieces, number: Span) -> bool:
+    """Whether a result is the first part of a measure: `= 2 dollars and 50 cents`."""
+    kinds, _, ends = pieces
+    at = past(kinds, bisect_right(ends, number[1] - 1) + 1, 1, "space")
+    if kinds[at] != "unit" and "currency" not in kinds[bisect_right(ends, number[0]) : at]:
+        return False
+    after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
+    return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
+
+
 def _other_sign(before: str, expression: str) -> Fraction | None:
     """The value of an expression if a minus, which was read as a sign, is the mark of an item, or a mark a sign; None
     without such a minus."""
@@ -262,7 +272,7 @@ def _leaves_rest(pieces: Pieces, number: _Number, value: Fraction) -> bool:
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
-    """Whether a quantity has several units: `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`, `= $2 and 50 cents`."""
+    """Whether a quantity has several units: `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
     kinds, said, ends = pieces
     before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     begin = bisect_right(ends, span[0])
@@ -271,10 +281,9 @@ def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
             money = "money", _CURRENCIES.get(said[at], said[at])
             measure = money if kinds[at] == "currency" else words().units[said[at].casefold()]
             (before if ends[at] <= number[0] else after)[measure] += 1
-        if ends[at - 1] >= number[1] and kinds[at] not in _PARTS:
+        if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
     once = [quantity for (quantity, _), times in before.items() if times == 1]
     if "per" in kinds[begin:at] and len(set(once)) < len(once):
         return True
-    added, known = after.keys() - before, before.keys() | after
-    return any(quantity == other for quantity, name in added for other, one in known if one != name)
+    return any(quantity == other for quantity, _ in before for other, _ in after.keys() - before)

@@ -17,7 +17,7 @@ from typing import Any
 from .expressions import ALL_WORDS, NUMBERS, STARTS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
 from .markup import plain
-from .pieces import HEADER, past, split, words
+from .pieces import HEADER, kind_of, past, split, words
 from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
 from .values import Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished
@@ -38,18 +38,19 @@ _NAMING = PLAIN_WORDS - {"per", "and", "one"}  # may belong to a number before t
 _PLAIN_BEFORE = _NAMING | {"and", "line", ".", ",", ":", ";", "?"}
 _SENTENCE_ENDS = STARTS | {"=", ".", "?", "!"}
 _CLAUSE_ENDS = _SENTENCE_ENDS | {"equal", "relation", ",", ":", ";"}
-_BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
-_NO_OPERAND = BINARY - {"x"} | {")", "=", "per", "unit"}
-_BEFORE_A_SIGN = ALL_WORDS - {"letters", "unit"}
-_JOINTS = frozenset("'’&-/")
-PERCENT = frozenset({"percent", "percents", "prozent", "procent"})
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
-_POINT = re.compile(r"(?<=[^\W\d_xX])\.")
-_DASHES = str.maketrans("–—", "--")
+_BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
+_PLAIN_PARTS = _BLANK | {"letter"}
 _PART = re.compile(r"[^\W\d_]+")
+# `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
+_WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
+_POINT = re.compile(r"(?<=[^\W\d_])\.")
+_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷]|\Z)")
 _SIGN = re.compile(r"[-+*/×÷]")
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
+_NUMBER = re.compile(r"[0-9][0-9.,]*")
+_DASHES = str.maketrans("–—", "--")
 
 
 def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
@@ -74,8 +75,10 @@ def read(text: str, limits: Limits = _DEFAULT) -> Value | Refusal:
 
 
 def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: bool = True) -> Value | Refusal:
-    """`read` of a text that ends with `=`, where what is around the expression may say nothing of its value; `strict`
-    as of `_without_others`; with `in_words` there may be words between the numbers."""
+    """`read` of a text that ends with `=`, where what is around the expression may say nothing of its value.
+
+    `strict` as of `_without_others`; with `in_words` there may be words between the numbers.
+    """
     shift = max(len(text) - MOST_READ, 0)
     text = text[:shift] + _SPACED_DASH.sub("-", text[shift:])
     found = _read_wish(text, limits)
@@ -83,7 +86,8 @@ def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: boo
         return found
     line = text[shift:].rstrip(" $€£")
     in_words = in_words and not (strict and text.rstrip()[-1:] in "$€£")  # whose words may be cents
-    alone = _without_others(line, _moved(found, -shift), limits, strict)
+    refusal = _read_wish(line, limits) if shift else found
+    alone = refusal if isinstance(refusal, Value) else _without_others(line, refusal, limits, strict)
     worded = _without_words(line, limits, strict) if in_words and not isinstance(alone, Value) else None
     value = worded or alone
     return found if value is None or (strict and isinstance(value, Refusal)) else _moved(value, shift)
@@ -124,6 +128,8 @@ def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
         whole = evaluate(found.items[::-1], limits, steps)
         value, written = finished(whole.value, limits, percent=whole.sum, fewest=_cents(found))
     except Refused as refused:
+        if refused.reason is Reason.OTHER_NUMBER and (alike := look_alike(found, text)) is not None:
+            refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, ruled, steps)
     items, rounded = tuple(found.items[::-1]), value != whole.value
     span = items[0].span[0], items[-1].span[1]
@@ -163,7 +169,8 @@ def _check(found: Expression, text: str) -> None:
     items = found.items
     if _numbers(found) < 2 and not any(item.kind == "call" for item in items):
         raise Refused(Reason.NO_EXPRESSION)
-    look_alike(found, text)
+    if (alike := look_alike(found, text)) is not None:
+        raise Refused(Reason.LOOK_ALIKE, alike)
     if len({found.said[at] for at in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.span(found.currencies[0]))
     added = any(item.kind in ("+", "-") for item in items)
@@ -203,8 +210,7 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     kinds, said, _ = split(text[:start])
     at = past(kinds, len(kinds) - 1, -1, "space", "currency")
     mixed = kinds[at] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
-    is_name = at == len(kinds) - 1 and kinds[at] in ALL_WORDS  # `item3 + 4`
-    if kinds[at] not in _PLAIN_BEFORE or mixed or is_name:
+    if kinds[at] not in _PLAIN_BEFORE or mixed:
         return None
     if strict:
         separated = kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
@@ -231,43 +237,38 @@ def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
     if strict and not _begins(kinds, begin - 1):
         return None
     start = ends[begin - 1]
-    kinds, said, ends = split(_POINT.sub(" ", text[start : ends[at]]).translate(_DASHES))
-    _join(kinds, said)
-    first, joined = len(kinds), False  # the first of the last numbers that have an operator between any two
-    for at, kind in enumerate(kinds):
-        if kind == "number":
-            first, joined = min(first, at) if joined else at, False
-        joined = joined or kind in BINARY
-    left, plain = 1, 0  # after what must not be read before them, and the words that excuse it
-    shown, units = [""], set[tuple[str, str]]()
-    for at in range(1, len(kinds)):
-        kind, in_front = kinds[at], at < first
-        blank = _is_blank(kinds, said, at, in_front)
-        shown.append(" " * len(said[at]) if blank else said[at])
-        if not blank and (kind in ALL_WORDS or kind == "number"):
-            if in_front:
-                left, plain = at + 1, 0
-            elif kind not in ("number", "x"):
-                return None
-        elif in_front and kind in ALL_WORDS:
-            plain = 0 if kind == "of" else plain + (kind in PLAIN_WORDS)
-        elif kind == "unit" and (strict or kinds[past(kinds, at - 1, -1, "space")] not in _APART):
-            units.add(words().units[said[at].casefold()])
-        elif kind == "currency":
-            units.add(("money", said[at]))
-        elif kind in ("+", "-") and kinds[at - 1] == "space" != kinds[at + 1] and kinds[at - 2] in _BEFORE_A_SIGN:
-            return None  # `5 times -3`, `430 and -82`
-    if plain < 2 and left > 1 or strict and (left > 1 or plain == 1 or _words_matter(kinds, said, first)):
+    clause = _POINT.sub(" ", text[start : ends[at - 1]]).translate(_DASHES)
+    bare = _WORD.sub(_spaces, clause)
+    first = _first(bare)
+    left = max((at + 1 for at in range(first) if bare[at].isalnum()), default=0)  # after a number, or `x`
+    plain, before = 0, ""
+    units: set[tuple[str, str]] = set()
+    for match in _WORD.finditer(clause):
+        kind = _class(match[0])
+        if _is_blank(match, kind, in_front=match.end() <= first):
+            if left <= match.start() < first:
+                plain = 0 if kind == "of" else plain + (kind in PLAIN_WORDS)
+        elif match.end() <= first:
+            left, plain = match.end(), 0
+        elif match[0] not in "xX":
+            return None
+        measure = words().units.get(_PART.findall(match[0])[0].casefold())
+        if measure and match.start() >= first and (strict or before not in _APART):
+            units.add(measure)
+        before = kind
+    if left and (strict or plain < 2):
         return None
-    if _DOUBT.search("".join(shown)) or _SIGN.search("".join(shown[left:first])):
+    if strict and (plain == 1 or _words_matter(clause, first)):
         return None
-    found = _read_wish("".join(shown[left:]), limits)
+    if _DOUBT.search(bare) or _SIGN.search(bare, left, first):
+        return None
+    found = _read_wish(f"{' ' * left}{bare[left:]}=", limits)
     if not isinstance(found, Value):
         return None
     differ = len({quantity for quantity, _ in units}) < len(units)  # `3 feet on top + 4 inches`
     if differ and any(item.kind in ("+", "-") for item in found.items):
         return None
-    return _moved(found, start + ends[left - 1])
+    return _moved(found, start)
 
 
 def _moved(found: Value | Refusal, by: int) -> Any:
@@ -282,55 +283,82 @@ def _moved(found: Value | Refusal, by: int) -> Any:
     return found._replace(alone=False) if isinstance(found, Value) else found._replace(culprit=there(found.culprit))
 
 
-def _words_matter(kinds: list[str], said: list[str], first: int) -> bool:
+def _words_matter(clause: str, first: int) -> bool:
     """Whether words of a clause may change its value: those that name an operation, touch a number or follow a sign
-    do, and so may a per cent sign. After a number there is a noun among them: `530 or -3` has two values."""
-    named: list[set[str]] = [set()]
-    for at, kind in enumerate(kinds):
-        if kind == "number":
-            named.append(set())
-        elif kind in ALL_WORDS and kind != "x":
-            before = kinds[past(kinds, at - 1, -1, "space")]
-            if said[at].casefold() in words().functions or kind in ("operator", "request"):
+    do. After a number there is a noun among them: `530 or -3` has two values."""
+    named: dict[int, bool] = {}
+    for match in _WORD.finditer(clause):
+        kind, before = _class(match[0]), clause[: match.start()]
+        if match[0].casefold() in words().functions or kind in ("operator", "link", "request"):
+            return True
+        if match.start() >= first:
+            if kind not in _NAMING or before[-1:].isdigit() or _SIGN.match(before.rstrip()[-1:]):
                 return True
-            if at >= first and (kind not in _NAMING or kinds[at - 1] == "number" or before in BINARY):
-                return True
-            named[-1].add(kind)
-    named = [one for one in named[1:] if one]
-    return "%" in kinds or not named or any(one.isdisjoint(("letters", "unit")) for one in named)
+            number = len(_NUMBER.findall(before))
+            named[number] = named.get(number, False) or kind in ("letters", "unit")
+    return not named or not all(named.values()) or _is_mixed(clause)
 
 
 def _begins(kinds: list[str], at: int) -> bool:
     """Whether nothing before a clause belongs to it: no sign at the end of a line, and no number of its sentence."""
     if kinds[at] == "line":
         return kinds[past(kinds, at - 1, -1, "space", "line")] not in BINARY | {"and", "(", ",", ":"}
-    while kinds[at] not in _SENTENCE_ENDS | NUMBERS | STRANGE:
+    while kinds[at] not in _SENTENCE_ENDS:
+        if kinds[at] in NUMBERS | STRANGE:
+            return False  # `14, 400 / 80`, `10:30 + 5`, `5 cats, 3 dogs + 4`
         at -= 1
-    return kinds[at] in _SENTENCE_ENDS  # but `14, 400 / 80`, `10:30 + 5`, `5 cats, 3 dogs + 4`
+    return kinds[at] != "." or kinds[at - 1] not in NUMBERS
 
 
-def _join(kinds: list[str], said: list[str]) -> None:
-    """Makes a `joint` of each mark within words, `t-shirts`, `Ann's`, `guests/table`, and of an apostrophe after one.
-    A slash may also follow a number or a bracket: `(3 + 4)/table`."""
-    for at in range(1, len(kinds) - 1):
-        before, after = kinds[at - 1] in ALL_WORDS, kinds[at + 1] in ALL_WORDS
-        follows = before or (said[at] == "/" and kinds[at - 1] != "space")
-        if said[at] in _JOINTS and follows and (after or kinds[at] == "'"):
-            kinds[at] = "joint"
-            kinds[at - 1 : at + 2] = ["letters" if kind == "letter" else kind for kind in kinds[at - 1 : at + 2]]
+def _is_mixed(clause: str) -> bool:
+    """Whether a clause has a per cent sign, or some numbers with a currency and others without (`$5 + 50 cents`)."""
+    numbers, money = len(_NUMBER.findall(clause)), len(re.findall(r"[$€£]", clause))
+    return (
+        "%" in clause
+        or (0 < money < numbers and not re.search(r"[*/×÷]|\bx\b", clause))
+        or (money > 0 and any(words().units.get(one.casefold(), ("",))[0] == "money" for one in _PART.findall(clause)))
+    )
 
 
-def _is_blank(kinds: list[str], said: list[str], at: int, in_front: bool) -> bool:
-    """Whether a piece says nothing of the values around it."""
-    kind = kinds[at]
-    if kind in ALL_WORDS and kinds[at + 1] == "number":
-        return False  # the name of another value: `a4 + 3`
-    if len(said[at]) == 1 and kind in ALL_WORDS and "joint" not in (kinds[at - 1], kinds[at + 1]):
-        return said[at] == "a" and kinds[at - 1] != "number"
-    if kind in ("operator", "link", "modifier") and not in_front:
-        # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`; but `5 percent`.
-        return said[at].casefold() not in PERCENT and kinds[past(kinds, at + 1, 1, "space", "joint")] in _NO_OPERAND
-    return kind in _BLANK or kind in ("joint", "space") or (in_front and kind in ("operator", "link"))
+def _spaces(match: re.Match[str]) -> str:
+    """As many spaces as a word has characters, except of the `x` of a product."""
+    return match[0] if match[0] in "xX" else " " * len(match[0])
+
+
+def _class(word: str) -> str:
+    """The class of a word; of one with several parts `letters`, or `other` if a part may say something of a value."""
+    kinds = [kind_of(part) for part in _PART.findall(word)]
+    if kinds[-1] == "modifier" and _PLAIN_PARTS.issuperset(kinds[:-1]):  # `tiles/square`
+        return "modifier"
+    return kinds[0] if len(kinds) == 1 else "letters" if _PLAIN_PARTS.issuperset(kinds) else "other"
+
+
+def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
+    """Whether a word says nothing of the values around it."""
+    word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
+    if match.string[match.end() : match.end() + 1].isdigit():
+        return False  # the name of another value: `item3 + 4`
+    if len(word) == 1:
+        return word == "a" and not touched
+    if in_front or kind not in ("operator", "link", "modifier"):
+        return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
+    # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
+    after = _WORD.match(match.string, match.end() + 1)
+    is_measure = after is not None and _class(after[0]) in ("per", "unit")
+    return is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
+
+
+def _first(bare: str) -> int:
+    """The first number of those at the end of a clause that have an operator between any two."""
+    kinds, _, ends = split(bare)
+    first, joined = len(bare), True
+    for place in range(len(kinds) - 1, 0, -1):
+        if kinds[place] == "number":
+            if not joined:
+                break
+            first, joined = ends[place - 1], False
+        joined = joined or kinds[place] in BINARY
+    return first
 
 
 def _abbreviates(kinds: list[str], at: int) -> bool:

@@ -18,7 +18,7 @@ import re
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STARTS, STRANGE, WORDS, Expression
 from .operations import FUNCTIONS
 from .pieces import past
-from .values import Reason, Refused
+from .values import Reason, Refused, Span
 
 
 _ENDS = STARTS | {".", "="}
@@ -37,14 +37,16 @@ _DATE = re.compile(
 _RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|[.,][0-9])(?=%| ?[^\W\d_]{2,})")
 
 
-def look_alike(read: Expression, text: str) -> None:
-    """Refuses a date, telephone number or range in an expression of a text."""
+def look_alike(read: Expression, text: str) -> Span | None:
+    """The date, telephone number or range in an expression of a text, None if there is none."""
+    if not read.items:
+        return None
     start, end = read.items[-1].span[0], max(read.items[0].span[1], read.end)
     ranges = _RANGE.finditer(text, start, end)
     # Longer numbers are larger, leading zeros included.
     rising = (one for one in ranges if (len(one[1]), one[1]) < (len(one[2]), one[2]))
-    if (found := _DATE.search(text, start, end) or next(rising, None)) is not None:
-        raise Refused(Reason.LOOK_ALIKE, found.span())
+    found = _DATE.search(text, start, end) or next(rising, None)
+    return None if found is None else found.span()
 
 
 def before_equals(read: Expression, at: int) -> None:
