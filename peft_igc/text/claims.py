@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .markup import plain
 from .pieces import Pieces, kind_of, literal, past, split, words
-from .reading import BINARY, MOST_READ, PLAIN_WORDS, REMAINDER, read_at_equals
+from .reading import BINARY, MOST_READ, PERCENT, PLAIN_WORDS, REMAINDER, read_at_equals
 from .rounding import Rounding, places_of
 from .values import Limits, Reason, Refusal, Span, Value, written
 
@@ -90,10 +90,11 @@ def check(text: str) -> list[Claim]:
         if number is None:
             continue
         shift = max(ends[at - 1] - MOST_READ - 1, 0)
-        last = at - 1 - (said[at - 1 : at + 1] == ["=", "="])  # `3 + 4 == 8` of a program
-        found = read_at_equals(f"{text[shift : ends[last]]}=", _LIMITS, strict=False, in_words=kind != "equal")
+        compares = said[at - 1 : at + 1] == ["=", "="]  # `if 3 + 4 == 8` does not say that it is true
+        end = at - 1 - compares
+        found = read_at_equals(f"{text[shift : ends[end]]}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
-            if kind != "equal" and (first := _operated(pieces, last)) is not None:
+            if kind != "equal" and (first := _operated(pieces, end)) is not None:
                 span, shown = (first, number.span[1]), given[slice(*number.span)]
                 claims.append(Claim(Verdict.NOT_UNDERSTOOD, span, shown, reason=Reason.NOT_UNDERSTOOD))
             continue
@@ -108,7 +109,7 @@ def check(text: str) -> list[Claim]:
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _FRACTION.search(text, first, last) is not None
+            doubtful = _FRACTION.search(text, first, last) is not None or compares
             doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
@@ -170,7 +171,7 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
         return None
     value, end = literal(said[at]), at + 1
     after = past(kinds, end, 1, "space")
-    percent = kinds[after] == "%" or said[after] == "percent"
+    percent = kinds[after] == "%" or said[after].casefold() in PERCENT
     if percent:
         end = after + 1
     places = len(said[at].partition(".")[2])

@@ -44,8 +44,9 @@ _PLAIN_PARTS = _BLANK | {"letter"}
 _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
 _WORD = re.compile(r"(?:(?<=\S)/)?[^\W\d_]+(?:['’&./-][^\W\d_]+)*(?:['’](?!\w))?")
+PERCENT = frozenset({"percent", "percents", "pct", "prozent", "procent"})
 _POINT = re.compile(r"(?<=[^\W\d_])\.")
-_NO_OPERAND = re.compile(r"\s*(?:[-+*/=)×÷]|\Z)")
+_NO_OPERAND = re.compile(r"\s*(?:-(?![0-9])|[+*/=)×÷]|\Z)")  # `times -3` has one
 _SIGN = re.compile(r"[-+*/×÷]")
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
@@ -210,7 +211,8 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     kinds, said, _ = split(text[:start])
     at = past(kinds, len(kinds) - 1, -1, "space", "currency")
     mixed = kinds[at] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
-    if kinds[at] not in _PLAIN_BEFORE or mixed:
+    is_name = at == len(kinds) - 1 and kinds[at] in ALL_WORDS  # `item3 + 4`, `Rs.500 * 3`
+    if kinds[at] not in _PLAIN_BEFORE or mixed or is_name:
         return None
     if strict:
         separated = kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
@@ -342,10 +344,11 @@ def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
         return word == "a" and not touched
     if in_front or kind not in ("operator", "link", "modifier"):
         return kind in _BLANK or (in_front and kind in ("operator", "link"))  # `we multiply 20 * 12`
-    # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`.
+    # One that has no operand means nothing: `40 times / 2`, `4 times per hour`, `30 square feet`; but `5 percent / 2`.
     after = _WORD.match(match.string, match.end() + 1)
     is_measure = after is not None and _class(after[0]) in ("per", "unit")
-    return is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
+    means_nothing = is_measure or _NO_OPERAND.match(match.string, match.end()) is not None
+    return means_nothing and word.casefold() not in PERCENT
 
 
 def _first(bare: str) -> int:
