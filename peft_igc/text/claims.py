@@ -94,7 +94,7 @@ def check(text: str) -> list[Claim]:
         end = at - 1 - compares
         found = read_at_equals(f"{text[shift : ends[end]]}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
-            if kind != "equal" and (first := _operated(pieces, end)) is not None:
+            if kind != "equal" and (first := _unread_calculation(pieces, end)) is not None:
                 span, shown = (first, number.span[1]), given[slice(*number.span)]
                 claims.append(Claim(Verdict.NOT_UNDERSTOOD, span, shown, reason=Reason.NOT_UNDERSTOOD))
             continue
@@ -124,7 +124,7 @@ def check(text: str) -> list[Claim]:
     return claims
 
 
-def _operated(pieces: Pieces, at: int) -> int | None:
+def _unread_calculation(pieces: Pieces, at: int) -> int | None:
     """Where two numbers with an operator between them begin before a piece, though no expression is read; None if
     there are none: `4 * 3,50 =`, `5 more toys + 8 old ones =`."""
     kinds, said, ends = pieces
