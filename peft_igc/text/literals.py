@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
-from .markup import without_bold
 from .pieces import CONTROL, Pieces, literal, past, split
 from .values import Span
 
@@ -125,9 +124,11 @@ _BROKEN_BEFORE = (
     rf"{_DIGIT}[:{_QUOTE}{_FIXED}]",  # 10:30, 1'000
     rf"{_BREAKS}[{_MINUS}]",  # the hyphen of `x-5`, and not a sign or a subtraction
     rf"{_DIGIT}\*\*",  # a power, and not the end of bold type
+    *(r"\A\*", r"\n\*", r"[^\d\s)%]\s\*", r"[^\w\s)\]%*]\*"),  # the mark of italic type, and not a product
 )
 _BROKEN_AFTER = (
     rf"(?!\\){_BREAKS}|\*\*",
+    r"\*(?:\s*[^\W\d_]|[.,;:!?)]|\s*\Z)",  # the other mark of italic type
     r"\\[^()\[\]]",  # not LaTeX: `\(5 + 3\)`
     rf"\.(?:{_DIGIT}|{_BREAKS}|!)",  # a decimal, and not the end of a sentence
     rf"[:{_FIXED}]{_DIGIT}",
@@ -158,7 +159,7 @@ def integers(text: str, decimals: bool = False) -> list[Integer]:
     With `decimals` a number may have a point within it, and a per cent sign after it: `2.50` has the digits `2.5`,
     `15%` has `15`.
     """
-    found, text = [], without_bold(text)
+    found = []
     for run in _RUNS[decimals].finditer(text):
         match, digits = _WHOLES[decimals].match(text, run.start()), None
         if match is not None:

@@ -62,7 +62,9 @@ _ARROW = re.compile(rf"([^{_ENDS}(\s]\s*)[→⇒⟹]")
 
 def plain(text: str) -> str:
     """A text without marks of LaTeX and Markdown, of the same length."""
-    text = without_bold(_ITEM.sub(_item, text))
+    text = _ITEM.sub(_item, text)
+    if "**" in text:
+        text = _BOLD.sub(_apart, text)
     if "\\" in text or "$$" in text or "{,}" in text:
         text = _without_latex(text)
     if "|" in text:
@@ -70,11 +72,6 @@ def plain(text: str) -> str:
     if not _ARROWS.isdisjoint(text):
         text = _ARROW.sub(r"\1" + "\n", text)
     return text
-
-
-def without_bold(text: str) -> str:
-    """A text without the marks of bold type, of the same length."""
-    return _BOLD.sub(_apart, text) if "**" in text else text
 
 
 def _without_latex(text: str) -> str:
