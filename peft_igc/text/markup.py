@@ -31,7 +31,9 @@ _ENDS = r"\-+*/×÷^−–·∙⋅∗∕"  # operators
 _COMMAND = r"\\(?:times|div|cdot|ast|\*|text\{\s*of)"
 # What is next to marks that are brackets, if there is a calculation within them.
 _OPERATES = re.compile(
-    rf"(?:[{_ENDS}%($0-9]|(?<![A-Za-z])x|\bof\b[A-Za-z\s]*|{_COMMAND}\s*\}}?)(?:\\[,;:!]|\s)*\Z", re.IGNORECASE
+    rf"(?:[{_ENDS}(]|(?<![A-Za-z])x|\bof\b(?:[A-Za-z ]*\Z)?|{_COMMAND}\s*\}}?)(?:\\[,;:!]|\s)*\Z"
+    r"|[%$0-9](?:\\[,;:!]|[^\S\n])*\Z",
+    re.IGNORECASE,
 )
 _APPLIES = re.compile(rf"(?:\\[,;:!]\s*)*(?:[{_ENDS}(0-9]|\\?%|x\b|of\b|{_COMMAND}|\\left)", re.IGNORECASE)
 _OPERATION = re.compile(rf"(?:[{_ENDS}]|(?<![A-Za-z])x|{_COMMAND})\s*[\\$€£¥({{]*\s*[0-9]", re.IGNORECASE)
@@ -92,7 +94,9 @@ def _apart(match: re.Match[str]) -> str:
     first, inside, last = match.groups()
     if _OPERATION.search(inside):
         text, end = match.string, match.end()
-        before = text[max(match.start() - _NEAR, 0) : match.start()].rstrip()
+        before = text[max(match.start() - _NEAR, 0) : match.start()]
+        if not first.startswith(("$$", r"\[", r"\begin")):  # in a line, which may be broken before it
+            before = before.replace("\n", " ")
         if _OPERATES.search(before) or (last and _APPLIES.match(text[end : end + _NEAR].lstrip())):
             return match[0]
     return " " * len(first) + inside + " " * len(last)

@@ -16,6 +16,7 @@ from typing import Any
 
 from .expressions import ALL_WORDS, NUMBERS, STARTS, STRANGE, WORDS, Expression, NeedsMore
 from .grammar import evaluate
+from .literals import numbers_of
 from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
 from .rounding import asked_rounding
@@ -40,6 +41,8 @@ _SENTENCE_ENDS = STARTS | {"=", ".", "?", "!"}
 _CLAUSE_ENDS = _SENTENCE_ENDS | {"equal", "relation", ",", ":", ";"}
 _APART = frozenset({"per", "article", "glue"})  # a unit after these is none of the number before them
 _BLANK = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
+_INTRODUCED = _NAMING | {"number", "%", ")", "link"}  # before a colon or comma
+_TELLING = BINARY - {"x"} | {"^", "function", "modifier", "rounding", "sign", "minus"}
 _PLAIN_PARTS = _BLANK | {"letter"}
 _PART = re.compile(r"[^\W\d_]+")
 # `t-shirts`, `Ann's`, `guests/table`, and `/table` after a number or a bracket
@@ -203,7 +206,8 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     if these may matter.
 
     A sentence may well have numbers before a calculation, `45, because 90 / 2 =`: the expression counts if nothing but
-    a plain word or a mark is next to it; where it is `strict`, only `is` or a word that begins a reason.
+    a plain word or a mark is next to it; where it is `strict`, only `is`, a word that begins a reason, or words as of
+    `_introduces`.
     """
     if found.span is None or found.culprit is None or found.culprit[0] >= found.span[0]:
         return None
@@ -214,13 +218,33 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     is_name = at == len(kinds) - 1 and kinds[at] in ALL_WORDS  # `item3 + 4`, `Rs.500 * 3`
     if kinds[at] not in _PLAIN_BEFORE or mixed or is_name:
         return None
+    alone = _read_wish(text[start:], limits)
     if strict:
         separated = kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
+        separated |= kinds[at] in (":", ",") and "space" in kinds[at + 1 :] and _introduces(text[:start], at, alone)
         sign = kinds[past(kinds, at, -1, "space", "currency", *ALL_WORDS)]  # `20 + what is 3 * 4`
         sentence = re.split(r"[.?!\n]\s", text[:start])[-1].casefold()
         if not separated or sign in BINARY | {"^", "("} or not REMAINDER.isdisjoint(_PART.findall(sentence)):
             return None
-    return _moved(_read_wish(text[start:], limits), start)
+    return _moved(alone, start)
+
+
+def _introduces(text: str, at: int, found: Value | Refusal) -> bool:
+    """Whether all numbers of the words before a colon or comma are some of the calculation after it, and none of these
+    words changes its value: `multiply it by 3: 12 * 3`, `after she eats 3, 9 - 3`."""
+    pieces = split(f"{text}\n")
+    kinds, begin = pieces.kinds, at
+    while kinds[begin - 1] not in _SENTENCE_ENDS:
+        begin -= 1
+    begin = past(kinds, begin, 1, "space")
+    if kinds[begin] in ("-", "*"):  # the mark of a list's item
+        begin = past(kinds, begin + 1, 1, "space")
+        if kinds[begin] in _NAMING and kinds[begin + 1 : at] == ["space", "number"]:  # `- Week 2: 8 * 3`
+            return True
+    numbers = {item.value for item in found.items if item.kind == "number"}
+    said = [one.value for one in numbers_of(pieces, percents=True) if begin <= one.at < at]
+    known = all(value is not None and not numbers.isdisjoint((value, value / 100)) for value in said)
+    return known and kinds[at - 1] in _INTRODUCED and _TELLING.isdisjoint(kinds[begin:at])
 
 
 def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
