@@ -21,6 +21,7 @@ from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, check_names, has_number, spelled
 from ..data.dataset import supervised_rows, to_dataset
+from ..data.files import read_rows
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
 from ..text.values import Limits
@@ -236,6 +237,8 @@ def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
     except StopIteration as error:  # from datasets (5.0), whose reader finds no row
         raise ValueError(f"The dataset `{path}` has no rows.") from error
     except (ValueError, DatasetsError) as error:
+        if here.suffix == ".jsonl":
+            read_rows(here)  # its error names the line
         because = error.__cause__ or error
         raise ValueError(f"The dataset `{path}` cannot be loaded: {because}") from error
     if not with_operands:

@@ -181,11 +181,13 @@ def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
     alpaca = [{"instruction": "Add 1 and 2.", "input": "", "output": "3"}]
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "blank.jsonl").write_text("\n")
+    (tmp_path / "broken.jsonl").write_text('{"text": "a"}\n{"text": "b"\n')
     for name, message in (
         (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. Write each row as `"),
         (write(tmp_path / "q", [{"question": "a"}]), "has the columns question. Write each row as `messages`, as"),
         (str(tmp_path / "empty.jsonl"), "empty.jsonl` is empty: expected one JSON object per line"),
         (str(tmp_path / "blank.jsonl"), "blank.jsonl`"),
+        (str(tmp_path / "broken.jsonl"), "broken.jsonl`, line 2: not valid JSON"),
         (write(tmp_path / "e", []), "The dataset `"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)) as refused:
