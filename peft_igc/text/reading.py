@@ -244,7 +244,8 @@ def _introduces(text: str, at: int, found: Value | Refusal) -> bool:
     numbers = {item.value for item in found.items if item.kind == "number"}
     said = [one.value for one in numbers_of(pieces, percents=True) if begin <= one.at < at]
     known = all(value is not None and not numbers.isdisjoint((value, value / 100)) for value in said)
-    return known and kinds[at - 1] in _INTRODUCED and _TELLING.isdisjoint(kinds[begin:at])
+    before = {*kinds[begin:at]}
+    return known and kinds[at - 1] in _INTRODUCED and _TELLING.isdisjoint(before) and not _NAMING.isdisjoint(before)
 
 
 def _without_words(text: str, limits: Limits, strict: bool) -> Value | None:
