@@ -218,15 +218,17 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
     is_name = at == len(kinds) - 1 and kinds[at] in ALL_WORDS  # `item3 + 4`, `Rs.500 * 3`
     if kinds[at] not in _PLAIN_BEFORE or mixed or is_name:
         return None
-    alone = _read_wish(text[start:], limits)
+    separated = not strict or kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
     if strict:
-        separated = kinds[at] == "equal" or said[at].casefold() in words().reasons  # `16 is 32 / 2`
-        separated |= kinds[at] in (":", ",") and "space" in kinds[at + 1 :] and _introduces(text[:start], at, alone)
         sign = kinds[past(kinds, at, -1, "space", "currency", *ALL_WORDS)]  # `20 + what is 3 * 4`
         sentence = re.split(r"[.?!\n]\s", text[:start])[-1].casefold()
-        if not separated or sign in BINARY | {"^", "("} or not REMAINDER.isdisjoint(_PART.findall(sentence)):
+        may_introduce = kinds[at] in (":", ",") and "space" in kinds[at + 1 :]
+        if sign in BINARY | {"^", "("} or not REMAINDER.isdisjoint(_PART.findall(sentence)):
             return None
-    return _moved(alone, start)
+        if not separated and not may_introduce:
+            return None
+    alone = _read_wish(text[start:], limits)
+    return _moved(alone, start) if separated or _introduces(text[:start], at, alone) else None
 
 
 def _introduces(text: str, at: int, found: Value | Refusal) -> bool:
@@ -237,10 +239,7 @@ def _introduces(text: str, at: int, found: Value | Refusal) -> bool:
     while kinds[begin - 1] not in _SENTENCE_ENDS:
         begin -= 1
     begin = past(kinds, begin, 1, "space")
-    if kinds[begin] in ("-", "*"):  # the mark of a list's item
-        begin = past(kinds, begin + 1, 1, "space")
-        if kinds[begin] in _NAMING and kinds[begin + 1 : at] == ["space", "number"]:  # `- Week 2: 8 * 3`
-            return True
+    begin += kinds[begin] in ("-", "*")  # the mark of a list's item
     numbers = {item.value for item in found.items if item.kind == "number"}
     said = [one.value for one in numbers_of(pieces, percents=True) if begin <= one.at < at]
     known = all(value is not None and not numbers.isdisjoint((value, value / 100)) for value in said)
