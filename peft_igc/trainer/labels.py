@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 STEPS = "igc_steps"
 ROW_COLUMNS = (*ALL_COLUMNS, STEPS, ROW_COLUMN)
 
+SHOWN = 5  # wrong rows of a dataset that an error names
+
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
@@ -185,15 +187,22 @@ class RowCheck:
     is_stream: bool = False  # whether rows cannot be counted in advance; the first one is then warned of
 
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, str]:
-        """The column `STEPS` of a row: its labels, and for each of `_WARNINGS` what is told of it.
+        """The column `STEPS` of a row: its labels, and for each of `_WARNINGS` what is told of it; or its `wrong`
+        value, so that all rows are checked before one is refused.
 
         Raises:
-            TypeError, ValueError: As `steps_of`, or if the operands of a step follow its anchor.
+            TypeError: As `steps_of`.
+            ValueError: In a stream, as `steps_of`, or if the operands of a step follow its anchor.
         """
         where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
-        found, unread = steps_of(row, self.config, where)
-        for anchor, step in found.items():
-            self._check_order(row, anchor, step, where)
+        try:
+            found, unread = steps_of(row, self.config, where)
+            for anchor, step in found.items():
+                self._check_order(row, anchor, step, where)
+        except ValueError as error:
+            if self.is_stream:
+                raise
+            return {STEPS: json.dumps({"wrong": str(error)})}
         last = len(row["input_ids"])
         if self.max_length is not None and last > self.max_length:
             # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a
@@ -247,13 +256,17 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     """A tokenized dataset with the column of `RowCheck`; says which rows lose steps or are not read.
 
     Raises:
-        ValueError: As `RowCheck`; or truncation leaves no step of a training set, so the reading would learn nothing.
+        ValueError: As `RowCheck`, of all rows; or truncation leaves no step of a training set, so the reading would
+            learn nothing.
     """
     if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
         return dataset.map(check, with_indices=True)
     name, length = check.dataset_name, check.max_length
     dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
     rows = [json.loads(one) for one in dataset[STEPS]]
+    if wrong := [row["wrong"] for row in rows if "wrong" in row]:
+        more = f"\n{len(wrong)} of {len(rows)} rows are wrong." if len(wrong) > 1 else ""
+        raise ValueError("\n".join(wrong[:SHOWN]) + more)
     for kind in ("unread", "other"):
         if said := [row[kind][0] for row in rows if row[kind]]:
             warn(kind, name, f"{len(said)} of {len(rows)} rows", said[0])

@@ -98,8 +98,10 @@ def test_a_dataset_is_checked_before_training_and_its_unread_rows_are_counted():
     assert unread(good) == unread(row("Owls?", "Yes.", igc_expression=None)) == []
     (reason,) = unread(row("Add 3, 4 and 5.", "12", igc_expression="3 + 4 + 5"))
     assert "'3 + 4 + 5': " in reason
-    with pytest.raises(ValueError, match=r"train dataset, row 4: `igc_expression` '3 \+ 4' is 7, but the text"):
-        check(row("3 + 5 =", "8", igc_expression="3 + 4"), 4)
+    wrong = [row(f"3 + {n} =", "8", igc_expression="3 + 4") for n in (5, 6)]
+    said = r"(?s)row 1: `igc_expression` '3 \+ 4' is 7, but the text.*row 2: .*value 9.*\n2 of 3 rows are wrong\."
+    with pytest.raises(ValueError, match=said):
+        checked_rows(Dataset.from_list([good, *wrong]), check, None)
 
 
 def test_each_of_several_steps_may_have_an_expression():
