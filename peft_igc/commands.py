@@ -272,8 +272,8 @@ def annotate(arguments: argparse.Namespace) -> int:
 
     output = Path(arguments.output)
     _check_outputs(arguments, "output")
-    if output.resolve() == Path(arguments.data).resolve():
-        raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
+    if Path(arguments.data).resolve() in (output.resolve(), report_path(output).resolve()):
+        raise ValueError(f"`--data` and `--output` both name `{output}` or its report. Name another file to write.")
     settings = Settings(**_given(arguments, *(field.name for field in dataclasses.fields(Settings))))
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)

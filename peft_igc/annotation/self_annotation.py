@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from ..data.columns import COLUMNS, columns_of, has_number
+from ..data.columns import ALL_COLUMNS, COLUMNS, columns_of, has_number
 from ..data.files import write_rows
 from ..inference.decoding import batches_of, chat_text, eval_mode, longest_text, padding_token
 from ..text.literals import numbers as numbers_in
@@ -140,7 +140,7 @@ def annotate(
     if not given:
         raise ValueError("There are no rows to annotate. Check the file with the rows.")
     for index, row in enumerate(given):
-        if any(row.get(name) is not None for name in COLUMNS):
+        if any(row.get(name) is not None for name in ALL_COLUMNS):
             raise ValueError(f"row {index} has operand columns already. Remove them, or leave the row out.")
     parts = [read_row(row, f"row {index}") for index, row in enumerate(given)]
     if not tokenizer.chat_template and any(not isinstance(part.context, str) for part in parts):

@@ -132,7 +132,10 @@ class IGCArguments:
             raise ValueError(f"`igc_minutes={self.igc_minutes:g}` must be above 0. Leave it out for no limit.")
         for name in ("igc_generated_mixture", "igc_demonstration"):
             if isinstance(value := getattr(self, name), str):
-                setattr(self, name, json.loads(value))
+                try:
+                    setattr(self, name, json.loads(value))
+                except ValueError as error:
+                    raise ValueError(f"`{name}={value}` is no JSON: {error}. Put its names in quotes.") from error
 
     @property
     def demonstration(self) -> Demonstration | None:

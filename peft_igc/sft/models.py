@@ -166,7 +166,7 @@ def _with_saved(model: Any, config: Any, folder: str, **options: Any) -> Any:
     weights = load_peft_weights(str(find_adapter(folder)), device="cpu")
     for name, value in get_peft_model_state_dict(model).items():
         saved = weights.get(name, value).to(value.device)
-        if saved.shape != value.shape:  # a row for each operation, and one for none
+        if ".operator_head." in name:  # a row for each operation, and one for none
             rows = [before.index(one) if one in before else None for one in after] + [len(before)]
             saved = torch.stack([value[at] if row is None else saved[row] for at, row in enumerate(rows)])
         weights[name] = saved

@@ -211,7 +211,7 @@ def run(argv: Sequence[str]) -> int:
     if parsed.igc.igc_demonstration is not None:
         say(_how_to_try(parsed))
         return code or int(failed(training.output_dir))
-    return code or int(learned_nothing(training.output_dir))
+    return code or int(parsed.igc.has_igc and learned_nothing(training.output_dir))
 
 
 _RESUME = ["--resume_from_checkpoint", "true"]

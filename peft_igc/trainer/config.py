@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from trl import SFTConfig
 
@@ -25,8 +25,14 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
     """A dataclass from a mapping of some of its fields, which is the argument `name`.
 
     Raises:
-        ValueError: The mapping is none, has another key, or lacks one that is required.
+        ValueError: The mapping is none, has another key, lacks one that is required, or has a value of another type.
     """
+    hints = get_type_hints(kind)
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        wanted = get_args(hints.get(key)) or (hints.get(key),)
+        if wanted[0] in (int, float) and type(value) not in (*wanted, int):  # a bool is none
+            said = f"`{key}` of `{name}` must be of type {wanted[0].__name__}, got {value!r}. Write a number"
+            raise ValueError(said + (", such as 1.0e-3: YAML reads 1e-3 as a text." if float in wanted else "."))
     try:
         return kind(**given)
     except TypeError as error:  # which names a key that is unknown or missing
@@ -56,6 +62,8 @@ class WritingStage:
         for name in ("steps", "batch_size", "rows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}={getattr(self, name)}` of `igc_writing` is not at least 1.")
+        if not 0 <= self.covering <= self.rows:
+            raise ValueError(f"`covering={self.covering}` of `igc_writing` is not between 0 and `rows={self.rows}`.")
 
     def rate(self, step: int) -> float:
         """The factor of the learning rates: a linear warm-up, then a cosine to 0."""

@@ -291,6 +291,7 @@ class IGCTrainer(SFTTrainer):
         """
         mode, prefix = ("train", "") if self.model.training else ("eval", self._igc_eval_set)
         metrics, with_gate = self._metrics[mode], report.count * written
+        with_gate = with_gate * (report.gate > 0)  # 0: nothing was written in this batch
         parts = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
         batch = torch.stack([x.detach().float() for x in parts])  # [5]
         sums = self.accelerator.gather(batch[None]).sum(0).cpu()  # so all processes log the same
@@ -329,14 +330,22 @@ class IGCTrainer(SFTTrainer):
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
+            if self._writing_rows is None and self._igc_config is not None:
+                writable(self.train_dataset, self._igc_config, 1)  # an error after the first stage would lose it
             training_only(self.model, "igc_input_mapping")
             rows = self.args.max_steps * self._train_batch_size * self.args.gradient_accumulation_steps
             if hasattr(self.train_dataset, "__len__") and rows > len(self.train_dataset):  # rows come again
                 self._kept = KeptOutputs(self.model)
-        result = super().train(resume_from_checkpoint, *args, **kwargs)
-        self._kept = None
-        if stage is not None and not ended_by_signal(self):
-            self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
+        try:
+            result = super().train(resume_from_checkpoint, *args, **kwargs)
+            self._kept = None  # makes room for the second stage
+            if stage is not None and not ended_by_signal(self):
+                self._igc_kept_step = None  # of the reading alone
+                self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
+        finally:
+            self._kept = None
+            if stage is not None:
+                training_only(self.model, "igc_")
         if self._igc_config is not None and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / CURVES)
         return result
@@ -348,7 +357,10 @@ class IGCTrainer(SFTTrainer):
             ValueError: No row has a result after its last anchor.
         """
         assert self._igc_config is not None
-        rows = self.train_dataset if self._writing_rows is None else self._writing_rows(stage)
+        rows = self.train_dataset
+        if self._writing_rows is not None:
+            respell = single_digits(self._igc_config, self._tokenizer)
+            rows = [row if respell is None else {**row, **respell(row)} for row in self._writing_rows(stage)]
         found = writable(rows, self._igc_config, stage.rows)
         self.remove_callback(ProgressCallback)  # its bar was closed with the first stage (transformers 5.23)
         train_writing(self, found, stage)

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 import torch
 from transformers import DynamicCache
 
-from ..data.columns import ALL_COLUMNS, check_columns, encode_steps, has_number
+from ..data.columns import UNKNOWN, encode_steps
 from ..inference.decoding import padding_token
-from ..text.values import Limits
 from ..tuner.anchors import Rules, anchors_of_labels
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from .config import WritingStage
+from .labels import STEPS, steps_of, steps_of_checked
 from .optimizer import calculators, muon_adamw
 from .progress import Progress
 
@@ -53,7 +53,7 @@ def training_only(model: Any, part: str) -> None:
 def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch:
     """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
 
-    The rows are `writable`, each with the columns of its last anchor.
+    The rows are `writable`.
     """
     config = active_config(model)
     assert config is not None
@@ -74,7 +74,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
         model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
     sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
-    targets = encode_steps([check_columns(row, Limits.of(config)) for row in rows], **sizes)
+    targets = encode_steps([[row["step"]] for row in rows], **sizes)
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}
@@ -99,8 +99,7 @@ def without_calculator(model: Any) -> Iterator[None]:
 def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingStage) -> None:
     """Trains the output mapping on `writable` rows with the language-model loss, after an `IGCTrainer`'s own steps.
 
-    Steps are counted after those of the trainer, logged by it and told to its callbacks. Afterwards all of the adapter
-    is trainable again.
+    Steps are counted after those of the trainer, logged by it and told to its callbacks.
     """
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
@@ -123,7 +122,8 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
         output = model(**batch.inputs, past_key_values=cache, use_cache=True)
         loss = trainer.writing_loss(batch, output)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
+        if args.max_grad_norm > 0:
+            torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
@@ -133,30 +133,31 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
         if step % max(int(args.logging_steps), 1) == 0 or step == stage.steps:
             trainer.log({"loss": total / (step - since)})
             total, since = 0.0, step
-    training_only(model, "igc_")
     model.eval()
 
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:
-    """The first `most` of a trainer's tokenized rows that can train the writing: those with a number as their result,
-    whose labels begin after their last anchor.
+    """The first `most` of a trainer's tokenized rows that can train the writing: those whose labels begin after their
+    last anchor, at which they have a number as their result. The label there becomes their `step`.
 
     Raises:
         ValueError: There is none.
     """
     found: list[dict[str, Any]] = []
-    for given in rows:
+    for row in rows:
         if len(found) == most:
             break
-        row = dict(given)
-        if isinstance(row.get("igc_result"), (list, tuple)) and len(row["igc_result"]) == 1:
-            row |= {name: row[name][0] for name in ALL_COLUMNS if isinstance(row.get(name), (list, tuple))}
-        if has_number(row.get("igc_result")) and _anchor(row, config)[1]:
-            found.append(row)
+        anchor, is_last = _anchor(row, config)
+        if not is_last:
+            continue
+        steps = steps_of_checked(row) if row.get(STEPS) else steps_of(row, config, "row")[0]
+        step = steps.get(anchor, UNKNOWN)
+        if step.result is not None:
+            found.append({**row, "step": step})
     if not found:
         raise ValueError(
-            "No training row can train the writing in a stage of its own (`igc_writing`): each needs a number in "
-            "`igc_result`, and labels after its last anchor only. Leave `igc_writing` out to train by whole passes."
+            "No training row can train the writing in a stage of its own (`igc_writing`): each needs a number as its "
+            "result, and labels after its last anchor only. Leave `igc_writing` out to train by whole passes."
         )
     return found
 

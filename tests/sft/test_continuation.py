@@ -88,11 +88,14 @@ def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name
         go_on(base, saved, tmp_path / "out", kind, *more)
 
 
-def test_operations_can_be_added_to_a_saved_calculator():
-    model, _ = tiny_base()
-    config = read_config(find_adapter("tiny"))
-    before, config.operations = list(config.operations), ["sum", *config.operations, "percent"]
-    model = _with_saved(model, config, "tiny")
+def test_operations_can_be_added_to_a_saved_calculator_or_be_in_another_order():
+    config, head = read_config(find_adapter("tiny")), "base_model.model.model.layers.4.igc.igc_input_mapping.operator_"
+    before, saved = list(config.operations), load_peft_weights(str(find_adapter("tiny")), device="cpu")
+    config.operations = before[::-1]
+    turned = get_peft_model_state_dict(_with_saved(tiny_base()[0], config, "tiny"))
+    assert torch.equal(turned[f"{head}head.weight"], saved[f"{head}head.weight"][[3, 2, 1, 0, 4]])
+    config.operations = ["sum", *before, "percent"]
+    model = _with_saved(tiny_base()[0], config, "tiny")
     saved, new = load_peft_weights(str(find_adapter("tiny")), device="cpu"), get_peft_model_state_dict(model)
     heads = {name for name in saved if saved[name].shape != new[name].shape}
     assert {name.rsplit(".", 2)[-2] for name in heads} == {"operator_head"}

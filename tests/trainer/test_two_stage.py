@@ -17,7 +17,7 @@ from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.progress import Progress
-from peft_igc.trainer.two_stage import after_prompts, training_only
+from peft_igc.trainer.two_stage import after_prompts, training_only, writable
 from peft_igc.tuner.base_model import decoder_layers
 
 
@@ -49,7 +49,7 @@ def test_gradients_are_those_of_whole_passes(trained):
     whole = model(**collator(rows), igc_add_loss=False, use_cache=False)
     whole.loss.backward()
     expected = gradients(model)
-    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    batch = after_prompts(model, writable(rows, model.peft_config["default"], 12), tokenizer.pad_token_id)
     loss = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss
     loss.backward()
     found = gradients(model)
@@ -71,7 +71,8 @@ def moved(model, before):
 
 
 def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
-    made = trainer(tmp_path, **STAGES)
+    without = [{**row, "igc_result": None} for row in sums(8)]  # computed, and not clipped
+    made = trainer(tmp_path, without, **STAGES, max_grad_norm=0.0)
     start, seen, above = weights(made.model), {}, []
     decoder_layers(made.model)[1][-1].register_forward_hook(lambda *_: above.append(made.state.global_step))
 
@@ -144,6 +145,8 @@ def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
             "`igc_writing` {'step': 4} is no mapping of steps, batch_size, .* unexpected .*'step'",
         ),
         ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
+        ({"igc_writing": {**STAGE, "learning_rate": "3e-3"}}, "`learning_rate` of `igc_writing` .* float, got '3e-3'"),
+        ({"igc_writing": {**STAGE, "covering": 9}}, "`covering=9` of `igc_writing` is not between 0 and `rows=8`"),
         ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),
         ({"igc_writing": STAGE, "igc_writing_every": 2}, "two ways to train the writing"),
         ({**STAGES, "gradient_checkpointing": True}, "`igc_writing` keeps .* Set `activation_checkpointing=False`"),
@@ -164,3 +167,13 @@ def test_two_stages_train_a_calculator_alone_on_rows_with_results(tmp_path):
     made = trainer(tmp_path, silent, **STAGES)
     with pytest.raises(ValueError, match="No training row can train the writing in a stage of its own"):
         made.train()
+    assert made.state.global_step == 0
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    made = trainer(tmp_path, **STAGES)
+    made.training_step = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        made.train()
+    assert all(p.requires_grad == (".igc." in name) for name, p in made.model.named_parameters())
