@@ -259,13 +259,13 @@ def _answer(
     earlier turn is in the text, but not in the answer.
     """
     first = max((at for at, step in enumerate(steps) if step.position < prompt), default=0)
-    # The last token of a cut answer is not known to them, and nothing in the hidden interface.
-    is_searched = cut or any(step.written is None for step in steps)
-    made = []
+    text_of_numbers, made = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text), []
     for at, (step, told) in enumerate(zip(steps if record is None else record.steps, steps, strict=False)):
-        number = rf"(?<![\w.]){re.escape(str(step.result))}(?!\w|[.,]\d)"
-        is_found = is_searched and step.result is not None and re.search(number, text.replace(",", "")) is not None
-        made.append(dataclasses.replace(step, written=at >= first and (told.written or is_found)))
+        written = told.written
+        if written is None and step.result is not None:  # of the hidden interface
+            number = rf"(?<![\w.-]){re.escape(step.result)}(?!\w|[.,]\d|%)"
+            written = re.search(number, text_of_numbers) is not None
+        made.append(dataclasses.replace(step, written=at >= first and bool(written)))
     return Answer(text, cut, tuple(made), record and dataclasses.replace(record, steps=tuple(made)), active)
 
 

@@ -16,6 +16,7 @@ the end of the result is. Try it: `pytest tests/text/test_spelling.py`
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ class Spelled(enum.IntEnum):
 
 
 ENDS = (Spelled.END, Spelled.TOLD)  # the last states
+_NUMBER_ENDS, _PERCENT = re.compile(r"(?![.,]?[0-9])"), re.compile("%(?![0-9])")  # what follows a number that is whole
 
 
 class Style(NamedTuple):
@@ -100,6 +102,16 @@ class Progress:
         later = Progress.__new__(Progress)  # `copy.copy` takes as long as all that follows
         vars(later).update(vars(self))
         return later, [None if later.is_over else later._take(token) for token in tokens]
+
+    def is_spelled(self, tokens: Sequence[int]) -> bool:
+        """Whether finished tokens, from the anchor's on, spell the result as a number that ends with it."""
+        fresh, table = Progress(self._style._replace(once=False), self._result, 0), self._style.table
+        for at, token in enumerate(tokens, start=1):
+            fresh._take(token)
+            rest = "".join(table.characters(later) for later in tokens[at : at + 3]) if fresh._whole else ""
+            if fresh._whole and (_PERCENT if self._percent else _NUMBER_ENDS).match(rest):
+                return True
+        return False
 
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
@@ -194,9 +206,9 @@ class Row(NamedTuple):
                 break
         return first
 
-    def completed(self, anchor: int) -> int:
-        """`Progress.completed` of the step at an anchor, -1 if there is none."""
-        return next((known.completed for at, known in self.steps if at == anchor and known is not None), -1)
+    def at(self, anchor: int) -> Progress | None:
+        """The progress of the step at an anchor, None without a result."""
+        return next((known for at, known in self.steps if at == anchor), None)
 
     def begun(self, steps: Iterable[tuple[int, Progress | None]]) -> Row:
         """The row with further steps, whose anchors come after those of all others."""

@@ -60,9 +60,8 @@ class StepRecord:
     # call; in a trace counted in tokens from the beginning of the text, without padding.
     position: int
     status: str  # `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
-    # whether the answer spells the whole result after the anchor; its last token does not count, because the model has
-    # not read it. None if that is not known: in a trace, and in the hidden interface, which does not know the tokens
-    # of numbers.
+    # whether the answer spells the whole result after the anchor, and no longer number. None if that is not known: in
+    # a trace, and in the hidden interface, which does not know the tokens of numbers.
     written: bool | None = None
     result: str | None = None  # the calculated number, None if the status is not `ok`
     # what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call, and outside of

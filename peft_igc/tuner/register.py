@@ -49,7 +49,8 @@ def _attach_to_the_causal_lm() -> None:
         self: BaseTuner, model: nn.Module, peft_config: Any, adapter_name: str, *args: Any, **kwargs: Any
     ) -> None:
         layers = (module for module in model.modules() if isinstance(module, IGCLayer))
-        if self.tuner_layer_cls is not IGCLayer and next(layers, None) is None:
+        # A mixed model of PEFT has no such attribute.
+        if getattr(type(self), "tuner_layer_cls", None) is not IGCLayer and next(layers, None) is None:
             init(self, model, peft_config, adapter_name, *args, **kwargs)
             return
         base: Any = without_peft(model)

@@ -142,7 +142,23 @@ def test_only_tokens_after_the_last_ones_are_counted():
     later, found = row.continued(more, 2, 2)
     assert [WORDS.texts[one.token] for one in found] == ["456"]
     assert row.continued(more, 2, 2)[1] == found  # the row before is as it was
-    assert later.continued(WORDS.encode("456"), 3, 3)[0].completed(0) == 3
+    assert later.continued(WORDS.encode("456"), 3, 3)[0].at(0).completed == 3
+
+
+@pytest.mark.parametrize(
+    ("result", "longer", "whole"),
+    [
+        ("150000", ("150000000", "150000.5", "150000,5", "3 150000000"), ("150000", "= 150000.", "3 150000, 5")),
+        ("12.5", ("12.55", "-12.5", "12"), ("12.5", "12.5.", "12.5 = 252")),
+        ("-7", ("-78", "7", "-7.5"), ("-7", "= -7.")),
+        ("17%", ("17", "17%5"), ("17%", "17%.")),
+    ],
+)
+def test_a_result_that_another_number_begins_with_is_not_spelled(result, longer, whole):
+    for once in (False, True):
+        known = progress(result, 0, once=once)
+        assert not any(known.is_spelled([-1, *WORDS.encode(text)]) for text in longer)
+        assert all(known.is_spelled([-1, *WORDS.encode(text)]) for text in whole)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
