@@ -38,6 +38,7 @@ _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
+_RANGE = re.compile(r"[0-9]+-[0-9]+")
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
@@ -114,6 +115,9 @@ def check(text: str) -> list[Claim]:
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
+            # `pages 10-15 = 6`, and the point of `= 8.000` may be a separator of thousands
+            doubtful = doubtful or (_RANGE.fullmatch(text[first:last]) is not None and found.value < 0 <= number.value)
+            doubtful = doubtful or (number.places == 3 and found.value == number.value * 1000)
             other = _other_sign(given[:first], text[first:last])
             if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
                 compared = _compared(claim, other, number, percent, about)  # the sign that its result has
@@ -147,7 +151,7 @@ def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, abo
     for meant in (value, value * 100) if percent else (value,):
         if meant == given or (rounds and abs(meant - given) * 2 * 10**places <= 1):
             return claim._replace(verdict=Verdict.TRUE, value=_written(meant, number), rounded=meant != given)
-    right = value * 100 if number.percent else value
+    right = min(value, value * 100, key=lambda one: abs(one - given)) if number.percent else value
     return claim._replace(verdict=Verdict.UNTRUE, value=_written(right, number))
 
 
@@ -155,7 +159,7 @@ def _written(value: Fraction, number: _Number) -> str:
     """A right value as text, rounded if it has no end."""
     needed = places_of(value)
     exact = needed is not None and needed <= _MOST_PLACES
-    rounding = Rounding("half_even", min(number.places, _MOST_PLACES) + 4)
+    rounding = Rounding("half_even", number.places % _EXACT + 4)  # of a fraction four
     return written(value if exact else rounding.apply(value)) + "%" * number.percent
 
 
@@ -197,6 +201,8 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
     spaced, at = kinds[at] == "space", past(kinds, at, 1, "space")
     kind, after = kinds[at], past([*kinds, "line"], at + 1, 1, "space")
     counts = kind in _COUNTING or (not spaced and len(said[at]) == 1 and said[at].isalpha() and kind != "x")
+    if kind == "(":  # a remark begins with a word: `= 11 (incl. VAT)`
+        return kinds[after] not in PLAIN_WORDS, False
     if kind == "/":  # `$15/hr`
         changes = spaced or kinds[after] not in ("letters", "unit")
     elif kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not

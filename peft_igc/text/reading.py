@@ -19,7 +19,7 @@ from .grammar import evaluate
 from .literals import numbers_of
 from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
-from .rounding import asked_rounding
+from .rounding import EXACT, asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
 from .values import Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished
 
@@ -51,6 +51,7 @@ PERCENT = frozenset({"percent", "percents", "pct", "prozent", "procent"})
 _POINT = re.compile(r"(?<=[^\W\d_])\.")
 _NO_OPERAND = re.compile(r"\s*(?:-(?![0-9])|[+*/=)×÷]|\Z)")  # `times -3` has one
 _SIGN = re.compile(r"[-+*/×÷]")
+_SUM = frozenset({"number", "+", "-", "(", ")"})  # in which a bracket that is missing changes nothing
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
@@ -135,7 +136,10 @@ def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
         if refused.reason is Reason.OTHER_NUMBER and (alike := look_alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, ruled, steps)
-    items, rounded = tuple(found.items[::-1]), value != whole.value
+    items, exact = tuple(found.items[::-1]), whole.value
+    if limits.rounding.division != "exact":  # of each quotient
+        exact = evaluate(found.items[::-1], dataclasses.replace(limits, rounding=EXACT), []).value
+    rounded = value != exact
     span = items[0].span[0], items[-1].span[1]
     return Value(value, written, items, span, reaches, alone, not found.sure, tuple(steps), rounded)
 
@@ -147,7 +151,12 @@ def _at_equals(found: Expression, at: int) -> bool:
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
     found.end, found.sure = found.ends[at], True
-    before_equals(found, found.read(at))
+    left = found.read(at)
+    kinds = [item.kind for item in found.items]
+    # `(3 + 4 = 7)`: the equation is within the brackets, unless `(3 + 4 * 2 =` lacks one.
+    if kinds[-1] == "(" and kinds.count("(") > kinds.count(")") and ({"+", "-"}.isdisjoint(kinds) or _SUM >= {*kinds}):
+        del found.items[-1]
+    before_equals(found, left)
     return found.kind(found.skip(found.left)) in ("edge", "control")
 
 
