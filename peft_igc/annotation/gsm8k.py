@@ -180,12 +180,13 @@ class _Mark(NamedTuple):
 def _read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[_Mark]]:
     """The text without marks, stripped, because some chat templates do that and others do not; and the marks."""
     parts = _MARK.split(annotated)  # text and marks in turn
-    # The calculator writes no thousands separators and no zeros at the end of a decimal, so results in the text must
-    # not have any either.
+    # The calculator writes no thousands separators, no zeros at the end of a decimal and one before its point, and so
+    # must the text.
     for at in range(2, len(parts), 2):
         if (found := _RESULT.match(parts[at])) and _plain(found[3]) in _plain(parts[at - 1]):
             number = _plain(found[0])
-            number = number.rstrip("0").rstrip(".") if config.decimals and "." in number else number
+            if config.decimals and "." in number:
+                number = re.sub(r"(?<![0-9])\.(?=[0-9])", "0.", number.rstrip("0").rstrip("."))
             parts[at] = number + parts[at][found.end() :]
     whole = "".join(parts[::2])
     solution, lead = whole.strip(), len(whole) - len(whole.lstrip())

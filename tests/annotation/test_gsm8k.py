@@ -129,10 +129,10 @@ def test_an_annotation_is_taught_refused_or_wrong_as_the_golden_file_says(line):
 
 
 def test_results_in_the_text_are_canonical_where_decimals_are_written():
-    rows = gsm("It costs 3*$1.20=$<<3*1.20=3.60>>3.60 and 4*2.50=<<4*2.50=10.00>>10.00.")
+    rows = gsm("It costs 3*$1.20=$<<3*1.20=3.60>>3.60 and 4*2.50=<<4*2.50=10.00>>10.00, 3*.1=<<3*.1=.3>>.3")
     for interface, written in (
-        ("hidden", "It costs 3*$1.20=$3.60 and 4*2.50=10.00."),
-        ("tokens", "It costs 3*$1.20=$3.6 and 4*2.50=10."),
+        ("hidden", "It costs 3*$1.20=$3.60 and 4*2.50=10.00, 3*.1=.3"),
+        ("tokens", "It costs 3*$1.20=$3.6 and 4*2.50=10, 3*.1=0.3"),
     ):
         (row,), _ = convert(rows, tokenizer(), config(interface))
         assert row["completion"][0]["content"] == written
