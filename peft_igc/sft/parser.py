@@ -119,7 +119,8 @@ def given_names(argv: Sequence[str]) -> set[str]:
             file = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"`{path}` cannot be read as YAML: {error}") from error
-        names |= set(file) if isinstance(file, dict) else set()
+        # An argument without a value is not given.
+        names |= {name for name, value in file.items() if value is not None} if isinstance(file, dict) else set()
     return names
 
 

@@ -39,6 +39,7 @@ _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _RANGE = re.compile(r"[0-9]+-[0-9]+")
+_OPENED = re.compile(r"(?<![\w^])\((?:[^()\n=]|\([^()\n=]*\))*\Z")  # a bracket that is not closed
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
@@ -93,7 +94,10 @@ def check(text: str) -> list[Claim]:
         shift = max(ends[at - 1] - MOST_READ - 1, 0)
         compares = said[at - 1 : at + 1] == ["=", "="]  # `if 3 + 4 == 8` does not say that it is true
         end = at - 1 - compares
-        found = read_at_equals(f"{text[shift : ends[end]]}=", _LIMITS, strict=False, in_words=kind != "equal")
+        before = text[shift : ends[end]]
+        if kinds[bisect_right(ends, number.span[1] - 1) + 1] == ")" and (bracket := _OPENED.search(before)):
+            before = f"{before[: bracket.start()]}\n{bracket[0][1:]}"  # `(3 + 4 = 7)` is apart from what is before it
+        found = read_at_equals(f"{before}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
             if kind != "equal" and (first := _unread_calculation(pieces, end)) is not None:
                 span, shown = (first, number.span[1]), given[slice(*number.span)]

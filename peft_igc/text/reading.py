@@ -51,7 +51,8 @@ PERCENT = frozenset({"percent", "percents", "pct", "prozent", "procent"})
 _POINT = re.compile(r"(?<=[^\W\d_])\.")
 _NO_OPERAND = re.compile(r"\s*(?:-(?![0-9])|[+*/=)×÷]|\Z)")  # `times -3` has one
 _SIGN = re.compile(r"[-+*/×÷]")
-_SUM = frozenset({"number", "+", "-", "(", ")"})  # in which a bracket that is missing changes nothing
+# Expressions in which a bracket that is missing changes nothing.
+_SUM, _PRODUCT = (frozenset({"number", "(", ")", *signs}) for signs in ("+-", "*/"))
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
@@ -153,8 +154,9 @@ def _at_equals(found: Expression, at: int) -> bool:
     found.end, found.sure = found.ends[at], True
     left = found.read(at)
     kinds = [item.kind for item in found.items]
-    # `(3 + 4 = 7)`: the equation is within the brackets, unless `(3 + 4 * 2 =` lacks one.
-    if kinds[-1] == "(" and kinds.count("(") > kinds.count(")") and ({"+", "-"}.isdisjoint(kinds) or _SUM >= {*kinds}):
+    # `he has (3 + 4 = 7)`: the equation is within the brackets.
+    opened = kinds[-1] == "(" and kinds.count("(") > kinds.count(")") and (_SUM >= {*kinds} or _PRODUCT >= {*kinds})
+    if opened and found.kind(found.skip(left)) in WORDS:
         del found.items[-1]
     before_equals(found, left)
     return found.kind(found.skip(found.left)) in ("edge", "control")

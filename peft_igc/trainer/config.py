@@ -31,8 +31,8 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
     for key, value in given.items() if isinstance(given, Mapping) else ():
         wanted = get_args(hints.get(key)) or (hints.get(key),)
         if wanted[0] in (int, float) and type(value) not in (*wanted, int):  # a bool is none
-            said = f"`{key}` of `{name}` must be of type {wanted[0].__name__}, got {value!r}. Write a number"
-            raise ValueError(said + (", such as 1.0e-3: YAML reads 1e-3 as a text." if float in wanted else "."))
+            cure = "a number, such as 1.0e-3: YAML reads 1e-3 as a text" if float in wanted else "an integer"
+            raise ValueError(f"`{key}={value!r}` of `{name}` is of type {type(value).__name__}. Write {cure}.")
     try:
         return kind(**given)
     except TypeError as error:  # which names a key that is unknown or missing

@@ -144,6 +144,9 @@ def _set_sizes(config: Any) -> None:
     for name, unusual in (("write_again", False), ("compares_numbers", True), ("decimal_operands", True)):
         if config.interface == "hidden" and getattr(config, name) is unusual:
             raise ValueError(f"`{name}={unusual}` has no meaning for `interface='hidden'`. Leave it out.")
+    for name in (one.name for one in dataclasses.fields(config) if isinstance(one.default, bool)):
+        if not isinstance(value := getattr(config, name), bool):
+            raise ValueError(f"`{name}={value!r}` is neither True nor False. Set `IGCConfig({name}=...)` to one.")
     if config.result_digits is None:
         config.result_digits = config.num_digits
     for name, least in MINIMA.items():

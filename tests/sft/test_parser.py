@@ -97,7 +97,7 @@ def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monk
 
 def test_the_names_in_a_file_count_as_given(tmp_path):
     file = tmp_path / "run.yaml"
-    file.write_text("learning_rate: 2.0e-5\nmax_steps: 7\n")
+    file.write_text("learning_rate: 2.0e-5\nmax_steps: 7\nrun_name:\n")
     assert given_names(["--config", str(file), "--seed", "1", "--use-cpu"]) == {
         "config", "learning_rate", "max_steps", "seed", "use_cpu",
     }  # fmt: skip
