@@ -71,10 +71,15 @@ class StepLog:
             starts = [*sorted(places), finished.start + len(ids)]
             for (place, (seen, at, index)), until in zip(sorted(places.items()), starts[1:], strict=True):
                 progress = seen.rows[at].at(place) if seen.rows else None
-                complete = None if not seen.rows else progress is not None and (
-                    progress.is_spelled(ids[place - finished.start : until - finished.start])
-                    if place >= finished.start
-                    else 0 <= progress.completed < last  # not among the tokens given
+                complete = (
+                    None
+                    if not seen.rows
+                    else progress is not None
+                    and (
+                        progress.is_spelled(ids[place - finished.start : until - finished.start])
+                        if place >= finished.start
+                        else 0 <= progress.completed < last  # not among the tokens given
+                    )
                 )
                 result = Result(*(x[at, index] for x in seen.steps))
                 steps.append(record_of(self.config, place - finished.start, result, events.get(place), complete))
