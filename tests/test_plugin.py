@@ -32,7 +32,6 @@ def test_the_import_registers_before_and_after_that_of_peft(order, adapter):
     assert run(f"{order}; print({LOAD.format(folder=str(adapter))})") == "IGCConfig"
 
 
-# ------------------------------------------------------------------------------------------ autoload
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
     """Python in an environment of its own, which has no package."""
@@ -67,7 +66,6 @@ def test_autoload_is_silent_where_the_package_is_gone(python, tmp_path):
     autoload(python, "off")
 
 
-# ------------------------------------------------------------------------------------------ the import
 def test_every_public_name_is_imported_when_it_is_used():
     import peft_igc
 

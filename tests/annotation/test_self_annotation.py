@@ -77,7 +77,6 @@ def with_losses(monkeypatch, table, bare=5.0):
     return seen
 
 
-# ---------------------------------------------------------------------------------------------- candidates
 def test_the_numbers_of_a_text_are_its_integers_with_their_signs():
     for line in (line for line in LINES if "text" in line):
         assert numbers_of(line["text"]) == line["numbers"]
@@ -96,7 +95,6 @@ def test_candidates_are_all_exact_calculations_of_two_numbers_and_the_others_are
         assert report.rejected == refused
 
 
-# ---------------------------------------------------------------------------------------------- losses
 def loss_of_one(model, tokenizer, context, answer):
     """The naive twin: one text, without padding."""
     before = tokenizer(context, add_special_tokens=False)["input_ids"]
@@ -130,7 +128,6 @@ def test_losses_of_a_batch_are_those_of_single_texts_and_the_note_stands_before_
     assert len({round(loss, 4) for loss in expected}) == 6
 
 
-# ---------------------------------------------------------------------------------------------- what is kept
 def test_the_best_candidate_is_kept_if_its_result_helps_more_than_no_note_and_than_the_bare_calculation(
     monkeypatch, model, tokenizer
 ):
@@ -159,7 +156,6 @@ def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
     assert "6 / 3 = 2" in shown
 
 
-# ---------------------------------------------------------------------------------------------- rows and files
 @pytest.mark.parametrize("line", [line for line in LINES if "row" in line], ids=lambda line: line["message"])
 def test_rows_of_another_form_are_refused_by_number(model, tokenizer, line):
     with pytest.raises(ValueError, match=line["message"]):

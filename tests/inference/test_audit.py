@@ -158,7 +158,6 @@ def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):
     assert "Add 5 and 7." in (tmp_path / "out.html").read_text()
 
 
-# ------------------------------------------------------------------------------------------ causes
 LINES = [json.loads(line) for line in Path(__file__).with_name("causes.jsonl").read_text("utf-8").splitlines()]
 ITEM = {"prompt": "What is 58 minus 36?", "target": "22"}
 

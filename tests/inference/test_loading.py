@@ -45,7 +45,6 @@ def set_tokenizer(folder, **changes):
     path.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
 
 
-# --------------------------------------------------------------------------------------------------------------- bases
 def test_the_embedded_base_comes_in_float32_and_eval_mode_each_time_anew():
     model, tokenizer = tiny_base()
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
@@ -129,7 +128,6 @@ def test_a_hub_id_that_cannot_be_fetched_names_the_ways_out(monkeypatch):
         load_base("org/model")
 
 
-# ------------------------------------------------------------------------------------------------------------ adapters
 def test_other_methods_can_be_loaded_to_be_compared(tmp_path):
     get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
     assert load_adapter(tiny_model("llama"), tmp_path).active_adapter == "default"
@@ -211,7 +209,6 @@ def test_a_pickle_that_would_run_a_program_is_not_unpickled(adapter, tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
-# ---------------------------------------------------------------------------------------- the adapter in the package
 def test_the_embedded_adapter_answers_at_once():
     model, tokenizer = tiny_igc()
     assert all(a is not b for a, b in zip(model.parameters(), tiny_igc()[0].parameters(), strict=True))

@@ -136,7 +136,6 @@ def test_the_script_is_understood():
     assert done.returncode == 0, done.stderr
 
 
-# ---------------------------------------------------------------------------------------------- the page of an audit
 def test_the_page_of_an_audit_holds_everything_and_does_nothing():
     step = StepRecord(1, "none", reason="unsure", expression=EVIL, anchor=EVIL, before=EVIL, culprit=EVIL)
     item, answer = {"prompt": EVIL, "target": EVIL}, Answer(EVIL, True, (step,))

@@ -24,7 +24,6 @@ OK, NONE = int(Status.OK), int(Status.NONE)
 GOOD = Closing(30, asked=20, read=19, misread=1, refusals=10, answers=20, right=18, right_without=3)
 
 
-# ------------------------------------------------------------------------------------------ counts
 def test_results_are_compared_with_the_labels_of_supervised_anchors():
     # asked and right, asked and wrong, asked and silent, refusal kept, refusal broken, not supervised, no anchor
     status = torch.tensor([[OK, OK, NONE, NONE, OK, OK, OK]])
@@ -101,7 +100,6 @@ def test_nothing_of_the_model_changes(tmp_path):
     assert not any(module.disable_adapters for module in model.modules() if isinstance(module, IGCLayer))
 
 
-# ------------------------------------------------------------------------------------------ what is said
 def test_the_counts_are_printed_in_words():
     assert GOOD.format().splitlines() == [
         "Closing evaluation of 30 rows that were held out:",
@@ -131,7 +129,6 @@ def test_file_and_card_say_whether_anything_was_learned(tmp_path):
         assert found.format() in card.read_text()
 
 
-# ------------------------------------------------------------------------------------------ in a run
 def line_of(base, folder, *more):
     data = write(folder / "d", rows(200, digits=3))
     return arguments(base, folder / "out", *SMALL, *more, dataset_name=data, max_steps="1")

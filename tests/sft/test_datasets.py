@@ -195,7 +195,6 @@ def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
         assert len(str(refused.value).splitlines()) == 1
 
 
-# ------------------------------------------------------------------------------------------ what is held out
 def texts(dataset):
     return [str(row["prompt"]) for row in dataset]
 

@@ -32,7 +32,6 @@ def named(path):
     return list(datasets._load(path)["train"][ROW_COLUMN])
 
 
-# ------------------------------------------------------------------------------------------ names
 def test_rows_are_named_by_their_lines_and_empty_lines_count(tmp_path):
     path = file_of(tmp_path, [rows(1)[0], "\n", *rows(2)])
     assert named(path) == [f"`{path}`, line {number}" for number in (1, 3, 4)]
@@ -74,7 +73,6 @@ def test_rows_keep_their_own_operands_whatever_files_have_as_many_lines(tmp_path
     assert found[0][ROW_COLUMN] == f"`{tmp_path}/{row}"
 
 
-# ------------------------------------------------------------------------------------------ numbers
 BIG = 10**30
 
 
@@ -111,7 +109,6 @@ def test_a_baseline_takes_operands_that_it_does_not_use_in_any_type(tmp_path):
     assert found["prompt"][:] == [row["prompt"] for row in (*rows(2), *rows(3))]
 
 
-# ------------------------------------------------------------------------------------------ errors in a run
 def refused(argv, capsys):
     """The one line with which the command refuses."""
     assert cli.main(["sft", *argv]) == 2
@@ -135,7 +132,6 @@ def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_
     assert not (tmp_path / "out" / "adapter_model.safetensors").exists()
 
 
-# ------------------------------------------------------------------------------------------ columns
 def renamed(given, **names):
     """Rows with other names of columns; None: without the column."""
     return [{names.get(name, name): value for name, value in row.items() if names.get(name, name)} for row in given]
@@ -171,7 +167,6 @@ def test_rows_without_operands_may_train_what_a_saved_calculator_writes(base, tm
     assert cli.main(["sft", *arguments(base, tmp_path / "b", *more, dataset_name=bare)]) == 0
 
 
-# ------------------------------------------------------------------------------------------ paths
 @pytest.mark.parametrize("name", ["nosuch.jsonl", "data/nosuch.parquet", "nosuch.JSON", "nosuch.jsonl.gz", "a/b/c"])
 def test_a_file_that_does_not_exist_is_not_looked_for_on_the_hub(name, monkeypatch):
     monkeypatch.setattr("peft_igc.sft.datasets.load_dataset", lambda *args, **kwargs: pytest.fail("the hub was asked"))

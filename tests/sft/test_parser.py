@@ -15,7 +15,6 @@ from peft_igc.sft.arguments import CONFIDENCE
 from peft_igc.sft.parser import SFTParser, given_names
 
 
-# ------------------------------------------------------------------------------------------ help
 def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
     page = SFTParser().format_help_all()
     names = re.findall(r"\n  --(\w+)", page)
@@ -48,7 +47,6 @@ def test_both_pages_end_the_program(option, capsys):
     assert ("--lora_alpha" in capsys.readouterr().out) == ("all" in option)
 
 
-# ------------------------------------------------------------------------------------------ defaults
 def parsed(tmp_path, *more):
     line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", *more]
     return sft.parse(line)

@@ -57,7 +57,6 @@ def trained(argv):
     return sft.main(sft.parse(argv))
 
 
-# ------------------------------------------------------------------------------------------ training
 def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try_it(base, tmp_path, capsys):
     out = tmp_path / "out"
     made = trained(arguments(base, out, *SMALL, dataset_name=write(tmp_path / "d", rows(8))))
@@ -161,7 +160,6 @@ def test_a_template_of_another_model_is_refused(base, tmp_path):
         trained(arguments(base, tmp_path, "--chat_template_path", "org/model"))
 
 
-# ------------------------------------------------------------------------------------------ the command
 def test_the_command_trains_and_says_errors_in_one_line(base, tmp_path, capsys):
     line = arguments(base, tmp_path / "o", *SMALL, dataset_name=write(tmp_path / "d", rows(8)))
     assert cli.main(["sft", *line]) == 0

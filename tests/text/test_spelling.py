@@ -127,7 +127,6 @@ def test_a_text_that_comes_in_pieces_goes_on_as_in_one_piece(name, data):
     assert (found, known.completed) == (expected, whole.completed)
 
 
-# ------------------------------------------------------------------------------------------------- rows
 def row_of(text, *steps, **style):
     """The row of a text with the results of some anchors, and what continues them after each token."""
     row = Row().begun((anchor, number and progress(number, anchor, **style)) for anchor, number in steps)
@@ -161,7 +160,6 @@ def test_a_result_that_another_number_begins_with_is_not_spelled(result, longer,
         assert all(known.is_spelled([-1, *WORDS.encode(text)]) for text in whole)
 
 
-# ------------------------------------------------------------------------------------------------- real tokenizers
 @pytest.mark.parametrize("name", ["tiny", real_tokenizers.GPT2, real_tokenizers.LLAMA, real_tokenizers.QWEN])
 def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name):
     tokenizer = real_tokenizers.saved(name)

@@ -127,7 +127,6 @@ def test_sharded_weights_beside_the_calculator_are_refused(tmp_path, monkeypatch
     trainer(tmp_path)
 
 
-# ------------------------------------------------------------------------------------------ which checkpoint
 def saved(folder, step, state='{"global_step": 1}', *more):
     path = folder / f"checkpoint-{step}"
     path.mkdir()

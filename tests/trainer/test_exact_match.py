@@ -32,7 +32,6 @@ def knowing(made, known):
     return Parrot(made.model, tokenizer(), answers)
 
 
-# ------------------------------------------------------------------------------------------ what is asked
 ROW = {"prompt": "1+2=", "completion": "3"}
 TURNS = [*chat(ROW), *chat({"prompt": "4+5=", "completion": "9"})]
 
@@ -70,7 +69,6 @@ def test_the_sample_is_the_same_each_time_and_another_for_another_seed():
     assert made.draw(model, to_dataset(rows(4, 1)))[0] != made.draw(model, to_dataset(rows(4, 2)))[0]
 
 
-# ------------------------------------------------------------------------------------------ what is not asked
 def test_rows_that_cannot_be_answered_are_counted_by_reason(caplog):
     data = [
         ROW,
@@ -116,7 +114,6 @@ def test_no_eval_set_is_told(tmp_path, caplog):
     assert "`igc_exact_match` is set, but there is no `eval_dataset`" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ what is right
 def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
     model, data = igc_model(), [{"prompt": f"{i}=", "completion": "12"} for i in range(4)]
     made = asked()
@@ -130,7 +127,6 @@ def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
     assert made.counts(model, questions) == (0, 4)
 
 
-# ------------------------------------------------------------------------------------------ where it goes
 def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
     sets = {"a": to_dataset(rows(4, 1)), "b": to_dataset([*rows(3, 2), *rows(1, 3)])}
     made = trainer(tmp_path, eval_dataset=sets, igc_exact_match=4, **EVALUATED)
@@ -151,7 +147,6 @@ def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
     assert made.evaluate(to_dataset(rows(2, 2)))["eval_exact_match"] == 0
 
 
-# ------------------------------------------------------------------------------------------ what it leaves alone
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_training_ends_with_the_same_bits_whether_it_is_measured_or_not(tmp_path, checkpointing):

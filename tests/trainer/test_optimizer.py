@@ -85,7 +85,6 @@ def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_w
     assert set(given.values()) == {0.05, 0.0}
 
 
-# ------------------------------------------------------------------------------------------ learning rates
 def _rates(made):
     """The learning rate of every trained parameter, by name."""
     names = {id(p): name for name, p in made.model.named_parameters()}
@@ -139,7 +138,6 @@ def test_muon_makes_the_steps_of_torchs_where_bf16_is_fast_and_else_nearly_the_s
     assert (found["fp32"] - found["torch"]).norm() < 0.02 * size
 
 
-# ------------------------------------------------------------------------------------------ what others set
 @pytest.mark.parametrize("by_trl", [True, False])
 def test_the_calculator_on_a_quantized_base_keeps_its_number_format_and_a_lora_has_trls(tmp_path, by_trl):
     model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")

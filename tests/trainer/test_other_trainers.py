@@ -43,9 +43,6 @@ def assert_the_writing_alone_learned(names, before):
     assert names <= writing
 
 
-# ------------------------------------------------------------------------------------------ transformers
-
-
 def warned(caplog):
     """What the model itself said about the training."""
     return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.hooks.notices"]
@@ -65,7 +62,6 @@ def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_rem
     made.train()
 
 
-# ------------------------------------------------------------------------------------------ TRL
 def loaded(folder):
     """A model whose adapter was loaded for inference."""
     igc_model().save_pretrained(folder)

@@ -101,7 +101,6 @@ def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
     assert "has no row with an annotation, so the reading is not trained" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ kept outputs
 STAGES = {"steps": 1, "rows": 8, "batch_size": 4}
 
 

@@ -43,7 +43,6 @@ def reading(parameters):
     return {name: p for name, p in parameters.items() if "igc_input_mapping" in name}
 
 
-# ------------------------------------------------------------------------------------------ who moves
 @pytest.mark.versions
 def test_every_adapter_weight_moves_and_the_base_stays_bit_for_bit(tmp_path):
     made = trainer(tmp_path, rows(32), max_steps=8)
@@ -62,7 +61,6 @@ def test_the_reading_learns(tmp_path):
     assert sum(losses[-5:]) < 0.4 * sum(losses[:5])
 
 
-# ------------------------------------------------------------------------------------------ accumulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unsupervised", [(), (0, 1, 2, 3, 4, 9, 12)], ids=["every row supervised", "unbalanced windows"]
@@ -84,7 +82,6 @@ def test_a_batch_of_eight_is_two_of_four_is_eight_of_one(tmp_path, unsupervised)
         assert log["igc/loss_read"] == pytest.approx(ends[0][1]["igc/loss_read"], rel=1e-5)
 
 
-# ------------------------------------------------------------------------------------------ beside LoRA
 @pytest.mark.filterwarnings(*NESTED)
 @pytest.mark.filterwarnings("ignore:The adapter 'default' in .*style. was trained with the calculator:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])
@@ -96,7 +93,6 @@ def test_lora_and_the_calculator_train_together(tmp_path, outside):
     assert moved == {name for name in before if ".igc." in name or "lora_" in name}
 
 
-# ------------------------------------------------------------------------------------------ checkpointing
 def test_a_reentrant_wrapper_around_the_calculators_layer_is_an_error(tmp_path):
     model = igc_model(layer=1)
     layers = model.base_model.model.model.layers
@@ -107,7 +103,6 @@ def test_a_reentrant_wrapper_around_the_calculators_layer_is_an_error(tmp_path):
         trainer(tmp_path, model=model).train()
 
 
-# ------------------------------------------------------------------------------------------ number formats
 def test_a_bfloat16_base_trains_with_an_adapter_in_float32(tmp_path):
     model = tiny_model("llama").to(torch.bfloat16)
     made = trainer(tmp_path, model=model, peft_config=small_config(init_weights=True), bf16=True)
@@ -118,7 +113,6 @@ def test_a_bfloat16_base_trains_with_an_adapter_in_float32(tmp_path):
     assert made.state.log_history[0]["igc/loss_read"] > 0
 
 
-# ------------------------------------------------------------------------------------------ processes
 DDP_ROWS = {"n": 16, "unsupervised": (0, 1, 2, 3, 4, 9, 12)}
 
 

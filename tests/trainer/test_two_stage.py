@@ -61,7 +61,6 @@ def test_gradients_are_those_of_whole_passes(trained):
     assert max(float(g.abs().max()) for g in found.values()) > 1e-3
 
 
-# ------------------------------------------------------------------------------------------ the trainer
 STAGE = {"steps": 3, "batch_size": 4, "rows": 8, "warmup_steps": 1}
 STAGES = {"igc_writing": STAGE, "max_steps": 4}
 
