@@ -144,7 +144,7 @@ class IGCConfig(PeftConfig):
             `overflow`. Use `2 * num_digits` to hold every product.
 
         rounding (`str`, *optional*, defaults to `"refuse"`):
-            Result of a division with remainder: `"refuse"` or `"floor"` or `"trunc"` or a mode such as `"half_up:2"`.
+            Result of a division with remainder: `"refuse"/"floor"/"trunc"/"half_up:2"/...`.
             `"refuse"`: the status `inexact` where the value does not end as a decimal, such as `10 / 3`, or where a
             story divides integers without stating the division. `"floor"` rounds every quotient down, as Python's
             `//`, `"trunc"` toward zero. `"half_up:2"` rounds a value that does not end to two places after the point,
