@@ -228,6 +228,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:  # that of `sft` says how to go on
         print(str(error) or "Interrupted: results are written at the end only.", file=sys.stderr)
         return int(getattr(error, "code", 130))
+    except BrokenPipeError:  # of `| head`; what is left must not be written at the end of the process either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
         # For users are errors about a file, and the package's own checks: the last frame is where one was raised.
         raised = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()

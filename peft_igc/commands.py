@@ -81,8 +81,6 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
     output = Path(arguments.output)
     _check_outputs(arguments, "output", "predictions")
-    if arguments.predictions is not None and Path(arguments.predictions).resolve() == output.resolve():
-        raise ValueError(f"`--predictions` and `--output` both name `{output}`. Name two files.")
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
     options = _given(arguments, "batch_size", "max_new_tokens", "raw", "predictions")
@@ -272,8 +270,8 @@ def annotate(arguments: argparse.Namespace) -> int:
 
     output = Path(arguments.output)
     _check_outputs(arguments, "output")
-    if Path(arguments.data).resolve() in (output.resolve(), report_path(output).resolve()):
-        raise ValueError(f"`--data` and `--output` both name `{output}` or its report. Name another file to write.")
+    if Path(arguments.data).resolve() == report_path(output).resolve():
+        raise ValueError(f"`--data` names the report of `--output`, `{arguments.data}`. Name another file to write.")
     settings = Settings(**_given(arguments, *(field.name for field in dataclasses.fields(Settings))))
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
@@ -316,7 +314,10 @@ def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 def _check_outputs(arguments: argparse.Namespace, *options: str) -> None:
-    """Refuses output files that cannot be written, before the work is done; `-` is the terminal."""
+    """Refuses output files that cannot be written or that another option names, too, before the work is done; `-` is
+    the terminal."""
+    given = {name: getattr(arguments, name, None) for name in ("data", "prompts")}
+    taken = {Path(name).resolve(): option for option, name in given.items() if name is not None}
     for option, name in _given(arguments, *options).items():
         if name in (None, "-"):
             continue
@@ -325,6 +326,8 @@ def _check_outputs(arguments: argparse.Namespace, *options: str) -> None:
             raise ValueError(f"`{shown}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"The folder `{path.parent}` of `{shown}` does not exist. Make it first.")
+        if (other := taken.setdefault(path.resolve(), option)) != option:
+            raise ValueError(f"`--{other}` and `--{option}` both name `{name}`. Name another file to write.")
 
 
 def _say_written(*names: Any, file: Any = None) -> None:

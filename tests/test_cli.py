@@ -138,6 +138,9 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, *own)
     same = ["--data", rows, "--output", rows]
     assert "`--data` and `--output` both name" in refused(capsys, "annotate", "--model", base, *same)
+    for command, option in (("eval", "output"), ("audit", "html")):
+        items = ["--adapter", "tiny", "--data", rows, *(["--output", "x"] * (option == "html")), f"--{option}", rows]
+        assert f"`--data` and `--{option}` both name" in refused(capsys, command, "--base", base, *items)
     (tmp_path / "text.jsonl").write_text("[1]\n")
     line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
     assert "line 1: expected an object that is a training row" in line

@@ -28,7 +28,7 @@ import torch
 from peft.utils import CONFIG_NAME
 
 from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
-from ..mappings.decisions import ARITHMETIC, KINDS, Decision, certainty, kind_of, least_of
+from ..mappings.decisions import ARITHMETIC, KINDS, LEAST_ASKED, Decision, certainty, kind_of, least_of
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
@@ -36,6 +36,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
+from ..tuner.saving.model_card import write_card
 from ..tuner.steps import Step
 
 
@@ -53,10 +54,11 @@ THRESHOLDS = (
 class PromptReading(NamedTuple):
     """What the calculator reads at the last anchor of a prompt."""
 
-    result: str | None  # what it would write with `confidence=0`; None if it would be silent
+    result: str | None  # what it would write if it were sure enough; None if it would be silent
     by_rule: bool  # whether the text alone decides, so that no confidence refuses it
     probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
     kind: str = ARITHMETIC  # of the operation that is read, even where no calculation is asked for
+    least: float = 0.0  # smallest probability with which it is written, whatever `confidence` is
 
 
 class OperatingPoint(NamedTuple):
@@ -142,6 +144,11 @@ def calibrate(
     config = _config(model)
     functions = any(kind_of(one) != ARITHMETIC for one in config.operations)
     kinds = [kind for kind in KINDS if counts[kind] >= (FEWEST if functions else 1)]
+    if not kinds:
+        raise ValueError(
+            f"Of {len(items)} items every second one is fitted, and an adapter with functions needs {FEWEST} of a "
+            f"kind ({', '.join(KINDS)}) among these. Give more items."
+        )
     fitted, tested = (
         {kind: operating_curve(readings[start::2], targets[start::2], temperature, kind) for kind in kinds}
         for start in (0, 1)
@@ -159,7 +166,12 @@ def fit_temperature(
     A target is the result that answers a prompt, or None if the calculator should be silent. 1.0 without any prompt.
     """
     pairs = zip(readings, targets, strict=True)
-    used = [(one, one.result == target) for one, target in pairs if one.result is not None and not one.by_rule]
+    known = TEMPERATURES.index(1.0)
+    used = [
+        (one, one.result == target)
+        for one, target in pairs
+        if one.result is not None and not one.by_rule and one.probabilities[known] >= one.least
+    ]
     if not used:
         return 1.0, {"n": 0, "right": 0, "nats_before": 0.0, "nats_after": 0.0}
     nats = []
@@ -183,7 +195,7 @@ def operating_curve(
         answered = [
             one.result == target
             for one, target in pairs
-            if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold)
+            if one.result is not None and (one.by_rule or one.probabilities[index] >= max(threshold, one.least))
         ]
         right = sum(answered)
         points.append(OperatingPoint(threshold, right, len(answered) - right, len(pairs) - len(answered)))
@@ -216,6 +228,7 @@ def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str,
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     record = {**facts, **found.as_dict()}
     (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_card(folder, config.get("base_model_name_or_path"))
     draw_curves(found, folder / CURVE)
 
 
@@ -253,14 +266,15 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
     """
     config = _config(model)
     own = config.confidence, config.temperature
-    config.confidence, config.temperature = 0.0, 1.0
+    config.confidence, config.temperature = 0.0, TEMPERATURES[0]  # at which each reading is most sure
     found: dict[int, PromptReading] = {}
     try:
         for chosen, step, last in _steps(model, tokenizer, prompts, batch_size, raw=False):
             decisions = [step.decision(row, at) for row, at in enumerate(last[1].tolist())]
             final = [one is not None and one.said.is_final for one in decisions]
             kinds = [ARITHMETIC if one is None else one.kind for one in decisions]
-            made = map(PromptReading, _results(step, last), final, _chances(step, last, decisions), kinds)
+            least = [0.0 if one is None else LEAST_ASKED for one in decisions]
+            made = map(PromptReading, _results(step, last), final, _chances(step, last, decisions), kinds, least)
             found |= zip(chosen, made, strict=True)
     finally:
         config.confidence, config.temperature = own
@@ -330,12 +344,12 @@ def _results(step: Step, last: _Last) -> list[str | None]:
 def _chances(step: Step, last: _Last, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
-    The step was read at a temperature of 1, and `decisions` are those at the last anchors.
+    The step was read at the first of them, and `decisions` are those at the last anchors.
     """
     assert step.reading is not None  # observers see all readings
     found = []
     for temperature in TEMPERATURES:
-        reading = step.reading.cooled(temperature)
+        reading = step.reading.cooled(temperature / TEMPERATURES[0])
         if isinstance(reading, Pointing):
             parts = zip(decisions, *(x[last].tolist() for x in reading.chances()[:3]), strict=True)
             found.append([0.0 if one is None else certainty(chances, one.stated) for one, *chances in parts])

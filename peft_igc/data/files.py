@@ -59,9 +59,11 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
 
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as JSON lines, and makes the folder."""
+    """Writes rows as JSON lines, compressed if the name ends in `.gz`, and makes the folder."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    opener: Any = gzip.open if Path(path).suffix.lower() == ".gz" else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def read_prompts(path: str | Path) -> list[str]:
@@ -227,12 +229,12 @@ def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
 
 
 def _cells(path: Path, file: IO[str]) -> _Lines:
-    reader = csv.reader(file)
-    names: list[str] = next(reader, [])
+    reader, names, begin = csv.reader(file), list[str](), 1
     try:
         for row in reader:
             for at, cell in enumerate(row):
                 field = names[at] if at < len(names) else str(at + 1)
-                yield from ((reader.line_num, field, one) for one in cell.splitlines())
+                yield from ((begin, field, one) for one in cell.splitlines())
+            names, begin = names or row, reader.line_num + 1  # the first line may have names
     except csv.Error as error:
         raise ValueError(f"`{path}`, line {reader.line_num}: not valid CSV: {error}.") from error

@@ -199,15 +199,15 @@ def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool | None) -> tu
     assert text is not None
     if not text.steps:
         return "no_anchor", ""
-    written = [step for step in text.steps if step.status == "ok"]
+    prompt = len(text.tokens) - len(text.generated)
+    first = max((at for at, step in enumerate(text.steps) if step.position < prompt), default=0)
+    written = [step for step in text.steps[first:] if step.status == "ok"]  # not of earlier calculations of the prompt
     if expected == (NO_ARITHMETIC, None):
         return ("silent", written[0].summary) if written else ("base", "")
     if any(step.result == target for step in written):
         gates = [token.gate for token in text.tokens if token.gate is not None]
         return _writing(item["target"].strip(), answer.text.strip(), answer.cut, gates, opened)
-    prompt = len(text.tokens) - len(text.generated)
-    step = next((step for step in reversed(text.steps) if step.position < prompt), text.steps[-1])
-    return _reading(step, expected, target)
+    return _reading(text.steps[first if text.steps[first].position < prompt else -1], expected, target)
 
 
 def _plain(number: str) -> str:
@@ -244,7 +244,9 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if refused and step.reason not in _AFTER_READING:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.by_rule and not silent:
-        return ("expression", read_as) if step.status == "ok" else ("status", step.status)
+        if step.status != "ok":
+            return "status", step.status
+        return ("target" if operands and label(operator, operands, Limits()) == step.result else "expression"), read_as
     if not step.by_rule and operands is not None:
         found = tuple(one.text for one in step.operands)
         if part := _misread(step, operator, operands):

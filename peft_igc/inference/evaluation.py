@@ -9,7 +9,6 @@ answer. There is no likelihood scoring and no sampling.
 import dataclasses
 import importlib
 import importlib.metadata
-import json
 import math
 import platform
 import re
@@ -22,6 +21,7 @@ from typing import Any
 
 import torch
 
+from ..data.files import write_rows
 from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
@@ -123,11 +123,11 @@ def evaluate(
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
     answers, report = answer_items(model, tokenizer, items, decoding, progress=progress)
     if predictions is not None:
-        with Path(predictions).open("w", encoding="utf-8") as file:
-            for item, answer in zip(items, answers, strict=True):
-                found: dict[str, Any] = {"answer": answer.text, "right": is_right(answer, item), "cut": answer.cut}
-                found |= {"source": answer.source, "steps": [step.status for step in answer.steps]}
-                file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
+        rows = []
+        for item, answer in zip(items, answers, strict=True):
+            found: dict[str, Any] = {"answer": answer.text, "right": is_right(answer, item), "cut": answer.cut}
+            rows.append({**item, **found, "source": answer.source, "steps": [step.status for step in answer.steps]})
+        write_rows(predictions, rows)
     return {**report, "seconds": round(time.perf_counter() - start, 3)}
 
 

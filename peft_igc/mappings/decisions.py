@@ -30,6 +30,7 @@ from .readings import SCALE, Mark
 
 # Kinds of operations: symbols between two numbers; functions of one or two numbers; and those of a set of numbers.
 ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
+LEAST_ASKED = 0.5  # probability below which nothing is written, whatever `confidence` is
 STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text states the operation that is read
 _DASHES = ("-", "\u2212", "－")
 _NOWHERE = (-1, -1)
@@ -197,7 +198,7 @@ def decided(
     if asked := [step for step, alone in found.items() if alone is None]:
         for step, reading in zip(asked, read(asked), strict=True):
             kind = ARITHMETIC if said[step].ruled else kind_of(limits.operations[reading[0]])
-            least = max(least_of(confidence, kind), 0.5)
+            least = max(least_of(confidence, kind), LEAST_ASKED)
             one = _decided(limits, least, said[step], texts, step, reading)
             found[step] = one._replace(kind=kind, probability=certainty(_chances(reading), one.stated))
     return tuple(map(found.get, range(len(texts.anchors))))
@@ -225,7 +226,7 @@ def _decided(
     """The decision of a step that a network has read; `least` is the certainty that it needs."""
     chances = _chances(reading)
     if certainty(chances, Stated.WHOLE) < least:
-        return _silent(said, "no_arithmetic" if chances[0] < 0.5 else "unsure")
+        return _silent(said, "no_arithmetic" if chances[0] < LEAST_ASKED else "unsure")
     if said.ruled:
         return _by_rule(said)
     symbol = limits.operations[reading[0]]

@@ -105,7 +105,7 @@ class Progress:
 
     def is_spelled(self, tokens: Sequence[int]) -> bool:
         """Whether finished tokens, from the anchor's on, spell the result as a number that ends with it."""
-        fresh, table = Progress(self._style._replace(once=False), self._result, 0), self._style.table
+        fresh, table = Progress(self._style, self._result, 0), self._style.table
         for at, token in enumerate(tokens, start=1):
             fresh._take(token)
             rest = "".join(table.characters(later) for later in tokens[at : at + 3]) if fresh._whole else ""

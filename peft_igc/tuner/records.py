@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..mappings.decisions import ARITHMETIC, Decision, least_of
+from ..mappings.decisions import ARITHMETIC, LEAST_ASKED, Decision, least_of
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
 from ..text.values import Reason, Value
@@ -179,7 +179,7 @@ def record_of(
         probability = None if choice is None else float(place.of(choice.probability))
     elif decision is not None and not decision.said.is_final:
         # The token interface never writes what is rather not asked.
-        probability, least = decision.probability, max(least_of(config.confidence, decision.kind), 0.5)
+        probability, least = decision.probability, max(least_of(config.confidence, decision.kind), LEAST_ASKED)
     result = canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None
     expression, found = None if place is None else _expression(config, place), decision and decision.found
     if isinstance(found, Value):

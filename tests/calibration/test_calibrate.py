@@ -53,6 +53,24 @@ def test_results_are_those_of_whole_passes():
     assert found[-2] == "4.75"
 
 
+def test_what_a_temperature_and_no_confidence_let_through_is_what_is_counted():
+    model, tokenizer = tiny_igc()
+    config = model.peft_config["default"]
+    asked = [
+        "split {} by {} now",
+        "Ann has {} pears and {} plums. How many fruits?",
+        "{} from {}",
+        "What is {} plus {}?",
+    ]
+    texts = [text.format(300 + 7 * at, 3 + at) for text in asked for at in range(6)]
+    readings, config.confidence = read_prompts(model, tokenizer, texts), 0.0
+    for temperature in (0.25, 1.0, 4.0):
+        config.temperature = temperature
+        found = read_results(model, tokenizer, texts)
+        point = operating_curve(readings, found, temperature)[0]
+        assert (point.right, point.wrong, point.silent) == (len(found) - found.count(None), 0, found.count(None))
+
+
 def test_padding_does_not_move_the_tokens_of_a_base_that_learned_positions():
     spelled = tokenizer()
     base = tiny_model("gpt2", vocab_size=len(spelled))
@@ -105,6 +123,7 @@ def test_an_overconfident_reading_gets_a_temperature_above_one():
 
 def test_the_curve_counts_and_rules_are_never_silenced():
     readings = [reading(0.999), reading(0.8), reading(0.3, by_rule=True), reading(0.9, result=None)]
+    assert operating_curve([reading(0.4)._replace(least=0.5)], ["12"], 1.0)[0] == OperatingPoint(0.0, 0, 0, 1)
     curve = operating_curve(readings, ["12", None, "12", "12"], 1.0)
     assert [point.confidence for point in curve] == list(THRESHOLDS)
     assert curve[0] == OperatingPoint(0.0, 2, 1, 1)

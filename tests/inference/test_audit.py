@@ -109,6 +109,11 @@ def test_what_confidence_refuses_names_the_least_probable_part():
         assert found.report["details"] == {"unsure": {told: 1}}
 
 
+def test_what_was_read_as_it_was_asked_is_laid_to_the_target():
+    item = {"prompt": "20 / 4 =", "target": "6", "igc_operator": "/", "igc_operands": ["20", "4"]}
+    assert audit(*tiny_igc(), [item]).report["causes"] == {"target": 1}
+
+
 def test_its_numbers_are_those_of_eval():
     model, tokenizer = tiny_igc()
     active_layer(model)[0].igc_input_mapping["default"].pointer.weight.data.neg_()

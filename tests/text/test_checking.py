@@ -57,9 +57,16 @@ def test_files_of_every_kind_are_read_with_their_places(tmp_path):
     rows = [{"id": 1}, {"messages": [{"content": "hi\nSo 3 * 4 = 13."}]}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "a.csv").write_text('id,note\n1,ok\n2,"So 3 * 4 = 13."\n')
+    (tmp_path / "b.csv").write_text('"So 3 * 4 = 13.",\n"a\nb",c\n')  # without names
     with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
         file.write("So 3 * 4 = 13.")
-    expected = {"a.md": (3, ""), "a.jsonl": (2, "messages.0.content"), "a.csv": (3, "note"), "a.txt.gz": (1, "")}
+    expected = {
+        "a.md": (3, ""),
+        "a.jsonl": (2, "messages.0.content"),
+        "a.csv": (3, "note"),
+        "b.csv": (1, "1"),
+        "a.txt.gz": (1, ""),
+    }
     for name, place in expected.items():
         (found,) = check_file(tmp_path / name)
         assert ((found.line, found.field), found.claim.span) == (place, (3, 13))
