@@ -133,7 +133,7 @@ _COMMANDS: dict[str, tuple[Any, str, _Options]] = {
             *_DATA,
             _option("--output", "file for the counts and the examples, as JSON", "FILE"),
             _option("--html", "file for one page with all of it, without scripts and network", "FILE"),
-            _option("--examples", "wrong answers shown per cause", "N", type=int, default=5),
+            _option("--examples", "wrong answers shown per cause", "N", type=_positive, default=5),
         ],
     ),
     "trace": (

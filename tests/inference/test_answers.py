@@ -2,7 +2,7 @@
 
 import pytest
 
-from peft_igc import generate_answers, trace
+from peft_igc import generate_answers, tiny_igc, trace
 from peft_igc.inference.audit import audit
 from peft_igc.inference.pages import trace_page
 from peft_igc.inference.records import Answer, json_lines
@@ -46,6 +46,11 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(trained):
     found = trace(*trained, prompts[0])
     assert "result     3.33  rounded" in found.format()
     assert '"rounded": true' in json_lines([found.record])
+    model, tokenizer = tiny_igc()
+    model.peft_config["default"].rounding = "floor"  # of symbols, and of what the network reads
+    asked = ["10 / 3", "What is 10 divided by 3?", "12 / 4", "What is 12 divided by 4?"]
+    steps = [one.step for one in generate_answers(model, tokenizer, asked, return_steps=True)]
+    assert [(one.result, one.rounded) for one in steps] == [("3", True), ("3", True), ("3", False), ("3", False)]
     assert "<dt>result</dt><dd>3.33  rounded</dd>" in trace_page([found.record])
 
 

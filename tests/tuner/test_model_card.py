@@ -82,6 +82,9 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
     again = card(saved)
     write_card(saved, "org/base")
     assert card(saved) == again
+    (saved / "README.md").write_text("# My project\n\nNotes.\n")
+    write_card(saved, "org/base")
+    assert card(saved).endswith("---\n\n# My project\n\nNotes.\n")
 
 
 def test_no_path_of_a_base_is_written_and_the_cards_of_other_methods_are_pefts_own(tmp_path):

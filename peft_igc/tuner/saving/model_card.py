@@ -53,7 +53,7 @@ def write_card(folder: Path, base: str | None, adapter: str | None = None, recor
         with suppress(PackageNotFoundError):  # run from a source tree
             versions.append(f"{package} {version(package)}")
     name, is_public = _public_name(base)
-    body = _TEMPLATE.read_text(encoding="utf-8").format(
+    made = _TEMPLATE.read_text(encoding="utf-8").format(
         base_name=f"`{name}`" if name else "a causal language model",
         settings=settings,
         record=record,
@@ -62,7 +62,10 @@ def write_card(folder: Path, base: str | None, adapter: str | None = None, recor
         **_base_lines(name, is_public),
     )
     metadata = _metadata(front, name if is_public and name != TINY else None)
-    path.write_text(f"---\n{metadata}---\n\n" + re.sub(r"\n{3,}", "\n\n", body), encoding="utf-8")
+    # A page that is neither ours nor PEFT's template stays as it is.
+    is_foreign = body.strip() and not (own or body.lstrip().startswith("# Model Card for"))
+    body = body if is_foreign else re.sub(r"\n{3,}", "\n\n", made)
+    path.write_text(f"---\n{metadata}---\n\n{body}", encoding="utf-8")
 
 
 def _public_name(base: str | None) -> tuple[str, bool]:
