@@ -19,7 +19,7 @@ from .literals import Number, numbers_of
 from .markup import plain
 from .operations import FUNCTIONS, OPERATORS, Function
 from .pieces import CONTROL, Pieces, past, split, whole, words
-from .rounding import asked_rounding
+from .rounding import EXACT, asked_rounding
 from .values import Item, Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished, written
 
 
@@ -96,6 +96,8 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         value, written_as = finished(exact, limits)
         span = min(item.span[0] for item in items), max(item.span[1] for item in items)
         step = Reduction(operation, values, exact, span)
+        if limits.rounding.division != "exact":  # of each quotient
+            exact = calculated(operation, values, dataclasses.replace(limits, rounding=EXACT))
         found = Value(value, written_as, items, span, False, False, False, (step,), rounded=value != exact)
     except Refused as refused:
         found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())

@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import torch
@@ -180,21 +179,14 @@ def record_of(
     elif decision is not None and not decision.said.is_final:
         # The token interface never writes what is rather not asked.
         probability, least = decision.probability, max(least_of(config.confidence, decision.kind), LEAST_ASKED)
-    result = canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None
-    expression, found = None if place is None else _expression(config, place), decision and decision.found
-    if isinstance(found, Value):
-        rounded = found.rounded
-    else:  # two numbers, of which `rounding` makes an integer
-        dividend, _, divisor = (expression or "").partition(" / ")
-        rounded = bool(divisor and result) and Fraction(dividend) != Fraction(divisor) * Fraction(result or 0)
     return StepRecord(
         position=position,
         status=status.name.lower(),
         written=written if ok else False,
-        result=result,
-        expression=expression,
+        result=canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None,
+        expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
-        rounded=ok and rounded,
+        rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
         probability=probability,
         confidence=least,
     )
