@@ -37,9 +37,10 @@ _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
-_FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
+_FRACTION = re.compile(r"[/÷]\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _RANGE = re.compile(r"[0-9]+-[0-9]+")
-_OPENED = re.compile(r"(?<![\w^])\((?:[^()\n=]|\([^()\n=]*\))*\Z")  # a bracket that is not closed
+# A bracket that is not closed, and no factor.
+_OPENED = re.compile(r"(?:^|[^\W\d_]{2} |[.,:;!?|] ?)[ \t]*(\((?:[^()\n=]|\([^()\n=]*\))*)\Z", re.MULTILINE)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
@@ -95,8 +96,9 @@ def check(text: str) -> list[Claim]:
         compares = said[at - 1 : at + 1] == ["=", "="]  # `if 3 + 4 == 8` does not say that it is true
         end = at - 1 - compares
         before = text[shift : ends[end]]
-        if kinds[bisect_right(ends, number.span[1] - 1) + 1] == ")" and (bracket := _OPENED.search(before)):
-            before = f"{before[: bracket.start()]}\n{bracket[0][1:]}"  # `(3 + 4 = 7)` is apart from what is before it
+        after = past(kinds, bisect_right(ends, number.span[1] - 1) + 1, 1, "space", "unit", "letters")
+        if kinds[after] == ")" and (bracket := _OPENED.search(before)):
+            before = f"{before[: bracket.start(1)]}\n{bracket[1][1:]}"  # `(3 + 4 = 7)` is apart from what is before it
         found = read_at_equals(f"{before}=", _LIMITS, strict=False, in_words=kind != "equal")
         if found.span is None or not found.reaches:
             if kind != "equal" and (first := _unread_calculation(pieces, end)) is not None:
@@ -119,9 +121,7 @@ def check(text: str) -> list[Claim]:
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
             doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
-            # `pages 10-15 = 6`, and the point of `= 8.000` may be a separator of thousands
-            doubtful = doubtful or (_RANGE.fullmatch(text[first:last]) is not None and found.value < 0 <= number.value)
-            doubtful = doubtful or (number.places == 3 and found.value == number.value * 1000)
+            doubtful = doubtful or _may_be_other(text, (first, last), found.value, number)
             other = _other_sign(given[:first], text[first:last])
             if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
                 compared = _compared(claim, other, number, percent, about)  # the sign that its result has
@@ -221,6 +221,16 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
             return False, goes_on or counts
         changes = True
     return changes or kind in _GOES_ON or said[at] in _ODD or said[at].casefold() in REMAINDER, False
+
+
+def _may_be_other(text: str, span: Span, value: Fraction, number: _Number) -> bool:
+    """Whether an expression with a value may be a range, or its result one with separators or with a remark."""
+    rest, given = text[number.span[1] :].lstrip(), number.value
+    assert given is not None
+    if rest.startswith(("(", "…")) or (number.places == 3 and value == given * 1000):  # `= 8.000`
+        return True
+    years = given + value in (0, 1) and rest[:1].isalpha()  # `2019 - 2023 = 4 years`
+    return value < 0 <= given and (years or _RANGE.fullmatch(text[slice(*span)]) is not None)  # `pages 10-15 = 6`
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:

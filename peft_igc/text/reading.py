@@ -56,6 +56,9 @@ _SUM, _PRODUCT = (frozenset({"number", "(", ")", *signs}) for signs in ("+-", "*
 # `3-5 cats` is a range; in `(age - 1) * 2` and `60 - losses - 2` a word has a value.
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
+_NAME = re.compile(r"[^\W\d_]{2}")
+# `3/4 ÷ 1/8`, which people mean as a quotient of fractions, and `2.5 x 10-2`, whose exponent was lost in copying
+_LOST = re.compile(r"(?:÷\s*|\s/\s+)[0-9]{1,2}/[0-9]{1,2}(?![0-9.]| */)|[x×·*]\s*10-[0-9]{1,2}(?![0-9])")
 _DASHES = str.maketrans("–—", "--")
 
 
@@ -186,6 +189,8 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.NO_EXPRESSION)
     if (alike := look_alike(found, text)) is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
+    if (lost := _LOST.search(text, items[-1].span[0], items[0].span[1])) is not None:
+        raise Refused(Reason.NOT_UNDERSTOOD, lost.span())
     if len({found.said[at] for at in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.span(found.currencies[0]))
     added = any(item.kind in ("+", "-") for item in items)
@@ -239,14 +244,17 @@ def _without_others(text: str, found: Refusal, limits: Limits, strict: bool) -> 
         if not separated and not may_introduce:
             return None
     alone = _read_wish(text[start:], limits)
-    return _moved(alone, start) if separated or _introduces(text[:start], at, alone) else None
+    return _moved(alone, start) if separated or _introduces(text, start, at, alone) else None
 
 
-def _introduces(text: str, at: int, found: Value | Refusal) -> bool:
+def _introduces(text: str, start: int, at: int, found: Value | Refusal) -> bool:
     """Whether all numbers of the words before a colon or comma are some of the calculation after it, and none of these
     words changes its value: `multiply it by 3: 12 * 3`, `after she eats 3, 9 - 3`."""
-    pieces = split(f"{text}\n")
+    pieces = split(f"{text[:start]}\n")
     kinds, begin = pieces.kinds, at
+    added = kinds[at] == "," and any(item.kind == "+" for item in found.items)
+    if added and (kinds[at - 1] in ("number", "%") or _NAME.search(text, start)):  # `7, 8 + 7`, `5 A, 3 bs + 5 cs`
+        return False
     while kinds[begin - 1] not in _SENTENCE_ENDS:
         begin -= 1
     begin = past(kinds, begin, 1, "space")

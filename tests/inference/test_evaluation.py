@@ -12,7 +12,8 @@ from tokenizers import processors
 
 from peft_igc import IGCModel
 from peft_igc.inference.decoding import eval_mode
-from peft_igc.inference.evaluation import evaluate, generate_answers, trace
+from peft_igc.inference.evaluation import _answer, evaluate, generate_answers, trace
+from peft_igc.tuner.records import StepRecord
 
 
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
@@ -21,6 +22,15 @@ PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345
 @pytest.fixture
 def llama():
     return tiny_model("llama")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("2,088 it is.", True), ("-2088", False), ("20,88", False), ("2088%", False), ("2088.5", False)],
+)
+def test_a_result_in_the_hidden_interface_is_searched_as_a_number_of_its_own(text, written):
+    (step,) = _answer(text, False, [StepRecord(3, "ok", result="2088")], None, True, 4).steps
+    assert step.written is written
 
 
 def greedy_by_hand(model, tokenizer, prompt, n):

@@ -26,6 +26,7 @@ from peft_igc.trainer.checks import refuse_sharded
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.record import draw_curves
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
+from peft_igc.tuner.call import Fields
 from peft_igc.tuner.config import IGCConfig
 from tests.trainer.test_collator import example, first_batch
 
@@ -177,6 +178,10 @@ def test_logged_metrics_are_those_of_the_models_own_output(tmp_path):
     assert metrics["eval_igc/loss_read"] == pytest.approx(loss / 7, rel=1e-5)
     assert metrics["eval_igc/read_accuracy"] == pytest.approx(correct / 7)
     assert 0 < metrics["eval_igc/gate_mean"] < 1
+    made.model.eval()
+    for gate in (0.0, 0.5):  # nothing is written in the first batch
+        made._log_reading(Fields(*(torch.tensor(one) for one in (1.0, 2, 2, gate))))
+    assert made._metrics["eval"]["igc/gate_mean"] == [0.5]
 
 
 def test_metrics_of_the_reading_are_logged_only_where_a_step_was_supervised(tmp_path):
