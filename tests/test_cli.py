@@ -28,9 +28,6 @@ def data(tmp_path):
     return str(path)
 
 
-# ---------------------------------------------------------------------------------------------- commands
-
-
 def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
     arguments = ["trace", "--base", base, "--adapter", str(adapter), "What is 58 times 36?", "--max-new-tokens", "3"]
     assert cli.main(arguments) == 0
@@ -109,7 +106,6 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
         cli.main(["trace", "--base", base, "--adapter", str(adapter), "1+1"])
 
 
-# ---------------------------------------------------------------------------------------------- annotate
 @pytest.fixture
 def rows(tmp_path):
     """Two training rows in a file."""
@@ -205,7 +201,6 @@ def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, ca
     assert seen[0].device.type == "meta"
 
 
-# ---------------------------------------------------------------------------------------------- traces and chats
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
     """Arguments that name the embedded base and a random adapter for it."""

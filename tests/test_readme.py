@@ -176,7 +176,6 @@ with_code = pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 LINES = [pytest.param(line, id=f"{name_of(p)}: {line}") for p in WITH_CODE for line in shell_lines(text_of(p))]
 
 
-# ------------------------------------------------------------------------------------------------------------- sizes
 def test_pages_keep_to_their_sizes():
     lines = {"README.md": 150, "CONTRIBUTING.md": 100, "CHANGELOG.md": 60, "benchmarks/README.md": 300}
     for page, most in lines.items():
@@ -191,7 +190,6 @@ def test_the_generated_parts_of_pages_are_current():
         assert generate["filled"](text) == text, f"`{name_of(page)}` is not current: python docs/generate.py"
 
 
-# ------------------------------------------------------------------------------------------------------- code blocks
 @pytest.mark.slow
 @with_code
 @pytest.mark.filterwarnings(*NESTED)  # where a LoRA goes around a calculator
@@ -233,7 +231,6 @@ def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
     assert config["base_model_name_or_path"] == "tiny"  # no path of this machine
 
 
-# --------------------------------------------------------------------------------------------------- links and names
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_names_and_links_only_what_is_there(page):
     text = text_of(page)

@@ -58,7 +58,6 @@ def entries(row):
     return list(zip(*(row[name] for name in COLUMNS), strict=True))
 
 
-# ------------------------------------------------------------------------------------------ rows
 def test_a_row_becomes_a_chat_without_marks():
     answer = "Natalia sold 48/2 = <<48/2=24>>24 clips.\nIn all 48+24 = <<48+24=72>>72.\n#### 72"
     (row,), _ = convert([{"id": 7, "question": " How many? ", "answer": answer}], tokenizer(), config())
@@ -69,7 +68,6 @@ def test_a_row_becomes_a_chat_without_marks():
     assert entries(row) == [NONE, ("/", ["48", "2"], "24"), ("+", ["48", "24"], "72")]
 
 
-# ------------------------------------------------------------------------------------------ anchors
 def test_of_two_anchors_before_an_annotation_the_last_counts_because_it_governs_the_result():
     equals, dollar = (tokenizer()(text, add_special_tokens=False)["input_ids"] for text in ("=", "$"))
     rows = gsm("5*$3=$<<5*3=15>>15")
@@ -102,7 +100,6 @@ def test_the_end_of_the_prompt_is_taught_as_none_too():
     assert entries(row) == [NONE]
 
 
-# ------------------------------------------------------------------------------------------ what is taught
 LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -138,7 +135,6 @@ def test_results_in_the_text_are_canonical_where_decimals_are_written():
         assert row["completion"][0]["content"] == written
 
 
-# ------------------------------------------------------------------------------------------ report
 def test_every_annotation_is_counted_once_and_the_report_is_json():
     rows = gsm(
         "1+1 = <<1+1=2>>2, 7/2 = <<7/2=3.5>>3.5, 1+2+3 = <<1+2+3=6>>6",
@@ -161,7 +157,6 @@ def test_every_annotation_is_counted_once_and_the_report_is_json():
     }
 
 
-# ------------------------------------------------------------------------------------------ errors
 def test_a_row_that_will_not_do_is_named():
     for row, error, message in (
         ({"question": "How many?"}, ValueError, r"row 1: the field `answer` .* got \{'question'.*`question` and"),
@@ -202,7 +197,6 @@ def test_a_config_or_a_tokenizer_that_cannot_be_used_is_refused():
             convert(gsm("It is 3"), used, settings)
 
 
-# ------------------------------------------------------------------------------------------ training
 @INTERFACES
 def test_operators_operands_and_results_arrive_at_their_anchors_in_training(interface, tmp_path):
     made, report = convert(WorkedSolutions(seed=9, max_digits=3).take(6), tokenizer(), config(interface))

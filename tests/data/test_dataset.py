@@ -59,9 +59,6 @@ def test_a_column_that_looks_like_an_operand_column_and_is_none_is_refused():
         to_dataset([row(), {"text": "a", "igc_operand": ["3", "4"]}])
 
 
-# ---- labels counted ----
-
-
 def test_rows_are_counted_by_label_and_what_they_do_not_teach_is_warned_of():
     rows = [row("+", ["1", "2"], "3"), row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"), row()]
     line, lacks = summed(*rows, operations=("+", "/"))

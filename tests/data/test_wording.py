@@ -84,9 +84,6 @@ def written(number):
     return BEFORE + plain if digits == number else f"(?:-|−|negative |minus ){plain}"
 
 
-# ---- rows as recorded ----
-
-
 @pytest.mark.parametrize("name", RECORDED)
 def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     """A change of a text, of its place in a file or of the order of draws is a change of the training data."""
@@ -98,9 +95,6 @@ def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     limits = {"max_digits": 5, "limits": Limits(5, 10)} if name == "few" else LIMITS
     rows = ArithmeticRows(0, **limits, **{"mixture": TOKENS_MIXTURE, "wording": TRAINING} | settings).take(500)
     assert hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:16] == RECORDED[name]
-
-
-# ---- the split ----
 
 
 def test_the_split_is_by_the_hash_alone_and_blind_to_punctuation_and_capitals():
@@ -125,9 +119,6 @@ def test_held_out_phrasings_are_never_drawn_in_training():
     )
     assert len(held_out) > 8
     assert not held_out & in_training
-
-
-# ---- texts and rows ----
 
 
 def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own():
@@ -161,9 +152,6 @@ def test_texts_with_and_without_arithmetic_share_their_frames_and_no_silent_one_
     for wording in (TRAINING, HELD_OUT):
         prompts = {asked(row) for row in rows_of(800, wording=wording, mixture=mixture)}
         assert not [prompt for prompt in prompts if shape(prompt) in shapes(False, True)]
-
-
-# ---- casual writing ----
 
 
 def test_a_text_typed_in_a_hurry_keeps_its_numbers_its_signs_and_its_short_words():

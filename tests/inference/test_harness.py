@@ -76,7 +76,6 @@ def by_hand(model, context, answer, anchor):
     return float(scores[len(context) - 1 :].gather(1, text[0, len(context) :, None]).sum())
 
 
-# ------------------------------------------------------------------------------------------------------- likelihoods
 def test_the_calculation_of_a_likelihood_is_at_the_end_of_the_context(harness):
     model = hidden()
     found = made(harness, model)._loglikelihood_tokens(REQUESTS)
@@ -133,7 +132,6 @@ def test_greedy_decoding_takes_no_penalty_from_the_checkpoint(harness):
     assert tokenizer.decode(out[0, context.shape[1] :], skip_special_tokens=True) == "111111"
 
 
-# ------------------------------------------------------------------------------------------------------------- tasks
 def test_every_task_reads_what_its_file_says(harness):
     files = sorted(FOLDER.glob("*.yaml"))
     assert [path.stem for path in files] == ["arithmetic_file", "arithmetic_generated"]
@@ -160,7 +158,6 @@ def test_items_are_those_of_the_generator_or_of_a_file(harness, tmp_path):
         harness.from_file(data="none.jsonl")
 
 
-# ------------------------------------------------------------------------------------------------ without an import
 def test_the_name_is_offered_once_whenever_the_harness_is_imported(monkeypatch):
     table = fake_lm_eval.install(monkeypatch)
     plugin.activate()

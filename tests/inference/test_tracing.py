@@ -280,7 +280,6 @@ def test_the_page_of_documentation_has_every_field(made):
             assert operand.keys() == documented["an operand"]
 
 
-# ------------------------------------------------------------------------------------------ records
 def test_tokens_have_the_text_that_they_add():
     """Bytes of a character, and spaces that are lost at the beginning of a decoded text."""
     pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"b", "\U0001f600".encode()[:3]]

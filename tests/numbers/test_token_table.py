@@ -28,7 +28,6 @@ SPECIAL = ["<unk>", "<s>", "</s>"]
 WORDS = ("is", "COVID", "the")
 
 
-# ------------------------------------------------------------------------------------------------ tokenizers, built
 def _merges(words: list[str], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     """The merges that make each word out of its beginning and its last character; adds the words."""
     merges = []
@@ -147,7 +146,6 @@ def ids_of(tokenizer, text):
     return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
-# ------------------------------------------------------------------------------------------------- the numeric tokens
 @pytest.mark.parametrize("name", ALL)
 def test_the_numeric_tokens_are_those_whose_decoded_text_is_digits(name):
     tokenizer, profile = made(name)
@@ -210,7 +208,6 @@ def test_a_token_ends_in_a_sign_that_a_number_may_have():
     assert {token: ends_in_minus(token) for token in signs} == signs
 
 
-# ---------------------------------------------------------------------------------------------------- splits of runs
 FAMILIES = [
     ("falcon", "groups of 3 from the left", "single digits", "a token of its own"),
     ("threes", "groups of 3 from the left", "groups of 3", "a token of its own"),
@@ -244,7 +241,6 @@ def test_groups_that_are_no_token_are_named_and_many_of_them_or_groups_from_the_
     assert (right.family, right.table.group, right.splits[4]) == ("irregular", 1, "1+3 100%")
 
 
-# ------------------------------------------------------------------------------------------------- saved and compared
 TEXTS = [*"0123456789", "00", " 7", "-", "."]
 FACTS = {"group": 1, "minus": 12, "point": 13, "unused": []}
 
@@ -299,7 +295,6 @@ def test_a_tokenizer_names_the_first_difference_to_an_adapter():
     assert differing({}) is None  # the adapter writes no decimals
 
 
-# --------------------------------------------------------------------------------------- where there is no table
 @pytest.mark.parametrize(
     ("letters", "reason"),
     [

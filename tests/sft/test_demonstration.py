@@ -188,7 +188,6 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
     assert saved["temperature"] == results["calibration"]["temperature"]
 
 
-# ------------------------------------------------------------------------------------------ rows
 def igc_arguments(*more, **options):
     return parse([*command(**options), "--output_dir", "x", *more]).igc
 
@@ -216,7 +215,6 @@ def test_the_demonstration_runs_on_a_gpu(tmp_path):
     assert run_demo(tmp_path / "out", seed=1, device="cuda", more=small())["sets"]["bigbench"]["n"] == 20
 
 
-# ------------------------------------------------------------------------------------------ without a template
 QUESTION = "<bos>Q: What is 58 plus 36?\nA:"
 
 

@@ -48,7 +48,6 @@ def first_batch(made):
     return next(iter(made.get_train_dataloader()))
 
 
-# ------------------------------------------------------------------------------------------ collator
 def test_a_batch_is_trls_own_with_the_operands_as_tensors():
     examples = [example(["12+3=", "15"], **add("12", "3", "15")), example(["7-9=", "-2"], igc_operator="none")]
     plain = DataCollatorForLanguageModeling(pad_token_id=0)([dict(e) for e in examples])
@@ -108,7 +107,6 @@ def test_a_collator_needs_the_adapters_config_and_refuses_to_join_rows():
         IGCDataCollator(pad_token_id=0, padding_free=True, igc_config=small_config())
 
 
-# ------------------------------------------------------------------------------------------ faulty data
 def test_a_faulty_row_is_found_before_training_and_named_by_its_index(tmp_path):
     data = rows(8)
     data[5]["igc_result"] = "1"
@@ -144,7 +142,6 @@ def test_operands_behind_their_anchor_are_refused(tmp_path):
     trainer(tmp_path, in_words, assistant_only_loss=True)
 
 
-# ------------------------------------------------------------------------------------------ truncation
 def test_turns_that_are_cut_off_are_not_supervised_and_those_before_are(tmp_path, caplog):
     turns = ("1+2=", "3", "4+5=", "9")
     data = _conversation(*turns, operators=["+", "+"], operands=[["1", "2"], ["4", "5"]])

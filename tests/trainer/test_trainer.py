@@ -31,7 +31,6 @@ from peft_igc.tuner.config import IGCConfig
 from tests.trainer.test_collator import example, first_batch
 
 
-# ------------------------------------------------------------------------------------------ columns through TRL
 def _operands(row):
     return {name: row[name] for name in COLUMNS}
 
@@ -77,7 +76,6 @@ def test_operand_columns_survive_in_every_eval_set_and_in_sets_given_later(tmp_p
     assert later["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_a_igc/loss_read"])
 
 
-# ------------------------------------------------------------------------------------------ refusals and warnings
 @pytest.mark.parametrize("option", ["packing", "eval_packing", "padding_free"])
 def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option):
     message = rf"`{option}=True` puts several texts into one row .* Set `{option}=False`"
@@ -163,7 +161,6 @@ def test_a_collator_of_ones_own_is_kept_and_warned_about(tmp_path, caplog):
     assert "The operand columns are passed to `Own`" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------ losses and metrics
 def test_logged_metrics_are_those_of_the_models_own_output(tmp_path):
     model = igc_model(init_weights=False)
     # One batch holds three supervised rows, the other one four: a mean of means would weigh them alike.
@@ -244,7 +241,6 @@ def test_a_column_that_looks_like_an_operand_column_and_is_none_is_refused(tmp_p
         trainer(tmp_path, sets["train"], eval_dataset=sets["eval"])
 
 
-# ------------------------------------------------------------------------------------------ models and files
 def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = transformers.TrainingArguments(str(tmp_path), use_cpu=True, max_steps=1, report_to="none")

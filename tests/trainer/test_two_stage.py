@@ -170,12 +170,8 @@ def test_two_stages_train_a_calculator_alone_on_rows_with_results(tmp_path):
     with pytest.raises(ValueError, match="No training row can train the writing in a stage of its own"):
         made.train()
     assert made.state.global_step == 0
-
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
     made = trainer(tmp_path, **STAGES)
-    made.training_step = interrupt
-    with pytest.raises(KeyboardInterrupt):
+    made.training_step = None  # as if it were interrupted
+    with pytest.raises(TypeError):
         made.train()
     assert all(p.requires_grad == (".igc." in name) for name, p in made.model.named_parameters())

@@ -63,12 +63,9 @@ def test_every_size_that_is_no_integer_in_range_is_refused():
 
 
 def test_every_switch_that_is_no_bool_is_refused():
-    names = [name for name in own_fields() if isinstance(getattr(IGCConfig(), name), bool)]
-    assert len(names) == 5
-    for name in names:
-        for value in ("false", 1, None):
-            with pytest.raises(ValueError, match=f"`{name}={value!r}` is neither True nor False"):
-                IGCConfig(**{name: value})
+    for name in (name for name in own_fields() if isinstance(getattr(IGCConfig(), name), bool)):
+        with pytest.raises(ValueError, match=f"`{name}='false'` is neither True nor False"):
+            IGCConfig(**{name: "false"})
 
 
 # Fields of configs that can be saved, and of those that are refused.
