@@ -22,14 +22,15 @@ from typing import Any, NamedTuple
 import torch
 from transformers import DynamicCache
 
-from ..data.columns import UNKNOWN, encode_steps
+from ..data.columns import UNKNOWN, check_columns, encode_steps
 from ..inference.decoding import padding_token
+from ..text.values import Limits
 from ..tuner.anchors import Rules, anchors_of_labels
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from .config import WritingStage
-from .labels import STEPS, steps_of, steps_of_checked
+from .labels import STEPS, steps_of_checked
 from .optimizer import calculators, muon_adamw
 from .progress import Progress
 
@@ -150,8 +151,9 @@ def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) ->
         anchor, is_last = _anchor(row, config)
         if not is_last:
             continue
-        steps = steps_of_checked(row) if row.get(STEPS) else steps_of(row, config, "row")[0]
-        step = steps.get(anchor, UNKNOWN)
+        # Rows made for this stage may have another result than their text.
+        made = row.get(STEPS) is None
+        step = check_columns(row, Limits.of(config))[-1] if made else steps_of_checked(row).get(anchor, UNKNOWN)
         if step.result is not None:
             found.append({**row, "step": step})
     if not found:

@@ -23,7 +23,9 @@ from peft_igc.sft.datasets import generated_rows, rows_of_writing
 from peft_igc.sft.demo import RECIPES, command, run_demo
 from peft_igc.sft.models import load_tokenizer, make_config
 from peft_igc.sft.run import _data, main, parse
+from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.config import WritingStage
+from peft_igc.trainer.two_stage import writable
 from peft_igc.tuner.base_model import TINY_FOLDER
 from peft_igc.tuner.layer import IGCLayer
 
@@ -197,6 +199,10 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     rows = generated_rows(arguments, 0, "`messages`", []).take(300)
     made = rows_of_writing(arguments, stage, 0, rows, [])
     assert len(made) == 220
+    config = make_config(str(TINY_FOLDER), parse([*command(), "--output_dir", "x"]), tiny_base()[1])
+    assert (
+        len(writable(tokenized(made, tiny_base()[1]), config, 220)) == 220
+    )  # also where the text says another result
     results = [row["igc_result"] for row in made]
     assert all(has_number(result) for result in results)
     digits = [len(result.lstrip("-").replace(".", "")) for result in results]
