@@ -225,7 +225,7 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
 
 def _may_be_other(text: str, span: Span, value: Fraction, number: _Number) -> bool:
     """Whether an expression with a value may be a range, or its result one with separators or with a remark."""
-    rest, given = text[number.span[1] :].lstrip(), number.value
+    rest, given = text[number.span[1] :].lstrip(" \t"), number.value
     assert given is not None
     if rest.startswith(("(", "…")) or (number.places == 3 and value == given * 1000):  # `= 8.000`
         return True
