@@ -224,13 +224,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     disable_progress_bar()
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt as error:  # that of `sft` says how to go on
         print(str(error) or "Interrupted: results are written at the end only.", file=sys.stderr)
         return int(getattr(error, "code", 130))
     except BrokenPipeError:  # of `| head`; what is left must not be written at the end of the process either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141  # as in shells
     except (ValueError, OSError) as error:
         # For users are errors about a file, and the package's own checks: the last frame is where one was raised.
         raised = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()

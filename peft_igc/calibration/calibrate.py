@@ -217,7 +217,7 @@ def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float, least:
 
 
 def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str, Any]) -> None:
-    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot next to it.
+    """Writes temperature and confidence into the saved config of an adapter, with the record, the plot and the card.
 
     `facts` is what else the record says, such as the name of the texts.
     """
@@ -266,7 +266,7 @@ def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_si
     """
     config = _config(model)
     own = config.confidence, config.temperature
-    config.confidence, config.temperature = 0.0, TEMPERATURES[0]  # at which each reading is most sure
+    config.confidence, config.temperature = -1.0, 1.0
     found: dict[int, PromptReading] = {}
     try:
         for chosen, step, last in _steps(model, tokenizer, prompts, batch_size, raw=False):
@@ -344,12 +344,12 @@ def _results(step: Step, last: _Last) -> list[str | None]:
 def _chances(step: Step, last: _Last, decisions: Sequence[Decision | None]) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
-    The step was read at the first of them, and `decisions` are those at the last anchors.
+    The step was read at a temperature of 1, and `decisions` are those at the last anchors.
     """
     assert step.reading is not None  # observers see all readings
     found = []
     for temperature in TEMPERATURES:
-        reading = step.reading.cooled(temperature / TEMPERATURES[0])
+        reading = step.reading.cooled(temperature)
         if isinstance(reading, Pointing):
             parts = zip(decisions, *(x[last].tolist() for x in reading.chances()[:3]), strict=True)
             found.append([0.0 if one is None else certainty(chances, one.stated) for one, *chances in parts])

@@ -61,9 +61,8 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes rows as JSON lines, compressed if the name ends in `.gz`, and makes the folder."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    opener: Any = gzip.open if Path(path).suffix.lower() == ".gz" else open
-    with opener(path, "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    Path(path).write_bytes(gzip.compress(text) if Path(path).suffix.lower() == ".gz" else text)
 
 
 def read_prompts(path: str | Path) -> list[str]:

@@ -69,8 +69,11 @@ class Chat:
             self._write_page(self._last, Path(argument or PAGE))
         else:
             self._say("The base model alone:")
-            with self._model.disable_adapter():
-                self._generate(self._messages[:-1], None)
+            try:
+                with self._model.disable_adapter():
+                    self._generate(self._messages[:-1], None)
+            except KeyboardInterrupt:
+                self._say("\n(interrupted)")
 
     def _write_page(self, recording: Recording, path: Path) -> None:
         with eval_mode(self._model):
@@ -83,33 +86,32 @@ class Chat:
         self._say(f"Written: `{path}`")
 
     def _answer(self, text: str) -> None:
-        """Answers a user message, which an interrupt takes back."""
+        """Answers a user message. An interrupt ends the answer and takes the message back."""
         messages = [*self._messages, {"role": "user", "content": text}]
         steps: list[StepRecord] = []
-        with igc_trace(self._model, self._tokenizer, on_step=steps.append) as recording:
-            answer = self._generate(messages, steps)
+        try:
+            with igc_trace(self._model, self._tokenizer, on_step=steps.append) as recording:
+                answer = self._generate(messages, steps)
+        except KeyboardInterrupt:
+            self._say("\n(interrupted)")
+            return
         if answer is not None:
             self._messages, self._last = [*messages, {"role": "assistant", "content": answer}], recording
 
     def _generate(self, messages: list[dict[str, str]], steps: list[StepRecord] | None) -> str | None:
-        """Streams the answer to a conversation, with notes of `steps`; None if there is no room for one, or after an
-        interrupt."""
+        """Streams the answer to a conversation, with notes of `steps`; None if there is no room for one."""
         (ids,) = prompt_tokens(self._tokenizer, [messages], raw=False)
         limit = longest_text(self._model)
         room = min(self._max_new_tokens, limit - len(ids))
         if room < 1:
             self._say(f"The conversation is longer than the model's {limit} tokens. Begin a new one with /new.")
             return None
-        try:
-            with torch.no_grad(), eval_mode(self._model):
-                output = self._model.generate(
-                    **left_padded([ids], 0, self._model.device),
-                    generation_config=greedy(self._model, self._tokenizer, room),
-                    streamer=_Streamer(self._tokenizer, self._out, steps),
-                )
-        except KeyboardInterrupt:
-            self._say("\n(interrupted)")
-            return None
+        with torch.no_grad(), eval_mode(self._model):
+            output = self._model.generate(
+                **left_padded([ids], 0, self._model.device),
+                generation_config=greedy(self._model, self._tokenizer, room),
+                streamer=_Streamer(self._tokenizer, self._out, steps),
+            )
         return self._tokenizer.decode(output[0, len(ids) :].tolist(), skip_special_tokens=True).strip()
 
     def _say(self, text: str) -> None:

@@ -165,6 +165,12 @@ def least_of(confidence: float | Mapping[str, float], kind: str) -> float:
     return confidence[kind] if isinstance(confidence, Mapping) else confidence
 
 
+def needed(confidence: float | Mapping[str, float], kind: str) -> float:
+    """The probability that a reading of the token interface needs; none with a `confidence` below 0, as in a fit."""
+    least = least_of(confidence, kind)
+    return max(least, LEAST_ASKED) if least >= 0 else 0.0
+
+
 def certainty(chances: Sequence[float], stated: Stated) -> float:
     """The probability that `confidence` is compared with: that a calculation is asked for, and that it is the one that
     is read. `chances` are the first three of `readings.Chances`.
@@ -198,7 +204,7 @@ def decided(
     if asked := [step for step, alone in found.items() if alone is None]:
         for step, reading in zip(asked, read(asked), strict=True):
             kind = ARITHMETIC if said[step].ruled else kind_of(limits.operations[reading[0]])
-            least = max(least_of(confidence, kind), LEAST_ASKED)
+            least = needed(confidence, kind)
             one = _decided(limits, least, said[step], texts, step, reading)
             found[step] = one._replace(kind=kind, probability=certainty(_chances(reading), one.stated))
     return tuple(map(found.get, range(len(texts.anchors))))

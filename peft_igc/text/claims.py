@@ -30,7 +30,7 @@ _LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
-_GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "(", "{", "number", "function"})
+_GOES_ON = frozenset({"+", "*", "^", "x", "strange", "!", "{", "number", "function"})
 _ODD = frozenset("~_")  # after a number: `= 1~200`, `= 10_2`
 _COUNTING = frozenset({"scale", "letter", "ordinal", "number_word"})
 _LARGE = 10  # from here on, a factor may be rounded: `= 5 million`
@@ -38,7 +38,7 @@ _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _BEFORE_A_CLAIM = frozenset({"line", "edge", ".", "=", "relation", "!"})
 _FRACTION = re.compile(r"[/÷]\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
-_RANGE = re.compile(r"[0-9]+-[0-9]+")
+_RANGE = re.compile(r"[0-9]+-[0-9]+ |[12][0-9]{3} - [12][0-9]{3} ")  # `pages 10-15 = 6`, `2019 - 2023 = 4 years`
 # A bracket that is not closed, and no factor.
 _OPENED = re.compile(r"(?:^|[^\W\d_]{2} |[.,:;!?|] ?)[ \t]*(\((?:[^()\n=]|\([^()\n=]*\))*)\Z", re.MULTILINE)
 _BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
@@ -163,7 +163,7 @@ def _written(value: Fraction, number: _Number) -> str:
     """A right value as text, rounded if it has no end."""
     needed = places_of(value)
     exact = needed is not None and needed <= _MOST_PLACES
-    rounding = Rounding("half_even", number.places % _EXACT + 4)  # of a fraction four
+    rounding = Rounding("half_even", (0 if number.places == _EXACT else number.places) + 4)
     return written(value if exact else rounding.apply(value)) + "%" * number.percent
 
 
@@ -224,13 +224,12 @@ def _after(pieces: Pieces, at: int) -> tuple[bool, bool]:
 
 
 def _may_be_other(text: str, span: Span, value: Fraction, number: _Number) -> bool:
-    """Whether an expression with a value may be a range, or its result one with separators or with a remark."""
+    """Whether an expression may be a range, or its result may have a separator or a remark."""
     rest, given = text[number.span[1] :].lstrip(" \t"), number.value
     assert given is not None
     if rest.startswith(("(", "…")) or (number.places == 3 and value == given * 1000):  # `= 8.000`
         return True
-    years = given + value in (0, 1) and rest[:1].isalpha()  # `2019 - 2023 = 4 years`
-    return value < 0 <= given and (years or _RANGE.fullmatch(text[slice(*span)]) is not None)  # `pages 10-15 = 6`
+    return value < 0 <= given and _RANGE.fullmatch(text, span[0], span[1] + 1) is not None
 
 
 def _may_count(value: Fraction, number: _Number) -> bool:

@@ -58,7 +58,7 @@ _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _NAME = re.compile(r"[^\W\d_]{2}")
 # `3/4 ÷ 1/8`, which people mean as a quotient of fractions, and `2.5 x 10-2`, whose exponent was lost in copying
-_LOST = re.compile(r"(?:÷\s*|\s/\s+)[0-9]{1,2}/[0-9]{1,2}(?![0-9.]| */)|[x×·*]\s*10-[0-9]{1,2}(?![0-9])")
+_LOST = re.compile(r"[0-9]+(?:/[0-9]+)?\s[÷/]\s[0-9]+/[0-9]+|[0-9]\.[0-9]+\s*[x×·*]\s*10-[0-9]{1,2}")
 _DASHES = str.maketrans("–—", "--")
 
 
@@ -140,9 +140,10 @@ def _read(text: str, start: int, limits: Limits) -> Value | Refusal:
         if refused.reason is Reason.OTHER_NUMBER and (alike := look_alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, ruled, steps)
-    items, exact = tuple(found.items[::-1]), whole.value
-    if limits.rounding.division != "exact":  # of each quotient
-        exact = evaluate(found.items[::-1], dataclasses.replace(limits, rounding=EXACT), []).value
+    items, exact = tuple(found.items[::-1]), whole.value if limits.rounding.division == "exact" else None
+    if exact is None:  # each quotient is rounded
+        with contextlib.suppress(Refused):
+            exact = evaluate(found.items[::-1], dataclasses.replace(limits, rounding=EXACT), []).value
     rounded = value != exact
     span = items[0].span[0], items[-1].span[1]
     return Value(value, written, items, span, reaches, alone, not found.sure, tuple(steps), rounded)
@@ -189,7 +190,7 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.NO_EXPRESSION)
     if (alike := look_alike(found, text)) is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
-    if (lost := _LOST.search(text, items[-1].span[0], items[0].span[1])) is not None:
+    if (lost := _LOST.fullmatch(text, items[-1].span[0], items[0].span[1])) is not None:
         raise Refused(Reason.NOT_UNDERSTOOD, lost.span())
     if len({found.said[at] for at in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.span(found.currencies[0]))

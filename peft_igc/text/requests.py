@@ -96,9 +96,10 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         value, written_as = finished(exact, limits)
         span = min(item.span[0] for item in items), max(item.span[1] for item in items)
         step = Reduction(operation, values, exact, span)
-        if limits.rounding.division != "exact":  # of each quotient
-            exact = calculated(operation, values, dataclasses.replace(limits, rounding=EXACT))
-        found = Value(value, written_as, items, span, False, False, False, (step,), rounded=value != exact)
+        rounded = value != exact
+        if limits.rounding.division != "exact":  # a quotient is rounded
+            rounded = value != calculated(operation, values, dataclasses.replace(limits, rounding=EXACT))
+        found = Value(value, written_as, items, span, False, False, False, (step,), rounded)
     except Refused as refused:
         found = Refusal(refused.reason, refused.culprit, items, None, False, False, ())
     return Answer(found, stated)

@@ -108,6 +108,8 @@ class Progress:
         fresh, table = Progress(self._style, self._result, 0), self._style.table
         for at, token in enumerate(tokens, start=1):
             fresh._take(token)
+            if fresh.ended >= 0:
+                return False
             rest = "".join(table.characters(later) for later in tokens[at : at + 3]) if fresh._whole else ""
             if fresh._whole and (_PERCENT if self._percent else _NUMBER_ENDS).match(rest):
                 return True

@@ -80,9 +80,10 @@ def before_equals(read: Expression, at: int) -> None:
         elif kind in ("-", "*", "/"):
             return _bullet(read, at)
         at -= 1
-    sign = past(read.kinds, at - 1, -1, "space") if kind == "line" and not words else at
-    if read.kind(sign) in ("+", "-", "*", "/", "x") and read.kind(read.skip(sign - 1)) in NUMBERS | CLOSE:
-        raise read.refuse(Reason.NOT_UNDERSTOOD, sign)  # it goes on from a line before
+    if kind == "line" and not words:
+        sign = past(read.kinds, at - 1, -1, "space")
+        if read.kind(sign) in ("+", "-", "*", "/", "x") and read.kind(read.skip(sign - 1)) in NUMBERS | CLOSE:
+            raise read.refuse(Reason.NOT_UNDERSTOOD, sign)  # it goes on from a line before
 
 
 def _label(read: Expression, at: int) -> None:

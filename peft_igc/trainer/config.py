@@ -19,6 +19,7 @@ Settings = TypeVar("Settings")
 
 TRL_RATE = SFTConfig.learning_rate
 CALCULATOR_RATE = 1e-3  # without any setting
+_CURES = {float: "a number, such as 1.0e-3: YAML reads 1e-3 as a text", int: "an integer", bool: "true or false"}
 
 
 def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Settings:
@@ -30,8 +31,8 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
     hints = get_type_hints(kind)
     for key, value in given.items() if isinstance(given, Mapping) else ():
         wanted = get_args(hints.get(key)) or (hints.get(key),)
-        if wanted[0] in (int, float) and type(value) not in (*wanted, int):  # a bool is none
-            cure = "a number, such as 1.0e-3: YAML reads 1e-3 as a text" if float in wanted else "an integer"
+        if wanted[0] in _CURES and type(value) not in (wanted if float not in wanted else (*wanted, int)):
+            cure = _CURES[wanted[0]]
             raise ValueError(f"`{key}={value!r}` of `{name}` is of type {type(value).__name__}. Write {cure}.")
     try:
         return kind(**given)

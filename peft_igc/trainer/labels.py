@@ -133,7 +133,7 @@ def _of_expression(step: StepLabel, tokens: list[int], since: int, config: IGCCo
     assert config.vocabulary is not None
     limits, anchor = Limits.of(config), len(tokens) - 1
     said = said_at(config.vocabulary, tokens, anchor, since, limits)
-    if isinstance(said.found, Value) and said.found.rounded:  # the text asks for it, and the column does not say so
+    if isinstance(said.found, Value) and said.found.rounded:  # a wish or a setting, which the column does not say
         exact = label_expression(spelled(said.found.items), limits)
         if (exact.result, exact.status) == (step.result, step.status):
             return dataclasses.replace(step, result=said.value, status=Status.OK), None

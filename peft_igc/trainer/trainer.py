@@ -330,7 +330,8 @@ class IGCTrainer(SFTTrainer):
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         if (stage := self._stage) is not None:
             checks.refuse_others_trained(self.model)
-            if self._writing_rows is None and self._igc_config is not None:
+            assert self._igc_config is not None  # else it is refused
+            if self._writing_rows is None and hasattr(self.train_dataset, "__len__"):
                 writable(self.train_dataset, self._igc_config, 1)  # an error after the first stage would lose it
             training_only(self.model, "igc_input_mapping")
             rows = self.args.max_steps * self._train_batch_size * self.args.gradient_accumulation_steps
@@ -352,6 +353,7 @@ class IGCTrainer(SFTTrainer):
 
     def train_writing(self, stage: WritingStage) -> None:
         """The second of two stages, which `train` runs after its steps; shortened in proportion if they ended early.
+        Afterwards the output mapping alone is trainable, until `train` ends.
 
         Raises:
             ValueError: No row has a result after its last anchor.
@@ -360,7 +362,7 @@ class IGCTrainer(SFTTrainer):
         rows = self.train_dataset
         if self._writing_rows is not None:
             respell = single_digits(self._igc_config, self._tokenizer)
-            rows = [row if respell is None else {**row, **respell(row)} for row in self._writing_rows(stage)]
+            rows = (row if respell is None else {**row, **respell(row)} for row in self._writing_rows(stage))
         found = writable(rows, self._igc_config, stage.rows)
         self.remove_callback(ProgressCallback)  # its bar was closed with the first stage (transformers 5.23)
         train_writing(self, found, stage)

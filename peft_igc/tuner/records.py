@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..mappings.decisions import ARITHMETIC, LEAST_ASKED, Decision, least_of
+from ..mappings.decisions import ARITHMETIC, Decision, least_of, needed
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
 from ..text.values import Reason, Value
@@ -178,7 +178,7 @@ def record_of(
         probability = None if choice is None else float(place.of(choice.probability))
     elif decision is not None and not decision.said.is_final:
         # The token interface never writes what is rather not asked.
-        probability, least = decision.probability, max(least_of(config.confidence, decision.kind), LEAST_ASKED)
+        probability, least = decision.probability, needed(config.confidence, decision.kind)
     return StepRecord(
         position=position,
         status=status.name.lower(),

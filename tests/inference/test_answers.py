@@ -51,6 +51,7 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(trained):
     asked = ["10 / 3", "What is 10 divided by 3?", "12 / 4", "What is 12 divided by 4?"]
     steps = [one.step for one in generate_answers(model, tokenizer, asked, return_steps=True)]
     assert [(one.result, one.rounded) for one in steps] == [("3", True), ("3", True), ("3", False), ("3", False)]
+    assert generate_answers(model, tokenizer, ["12 / (3 - 5/2 - 1/2) ="], return_steps=True)[0].step.rounded
     assert "<dt>result</dt><dd>3.33  rounded</dd>" in trace_page([found.record])
 
 

@@ -158,6 +158,8 @@ def test_a_result_that_another_number_begins_with_is_not_spelled(result, longer,
         known = progress(result, 0, once=once)
         assert not any(known.is_spelled([-1, *WORDS.encode(text)]) for text in longer)
         assert all(known.is_spelled([-1, *WORDS.encode(text)]) for text in whole)
+    ended = progress(result, 0, ends=(WORDS.texts.index("<s>"),))
+    assert not ended.is_spelled([-1, *WORDS.encode(f"3<s>{whole[0]}")])
 
 
 @pytest.mark.parametrize("name", ["tiny", real_tokenizers.GPT2, real_tokenizers.LLAMA, real_tokenizers.QWEN])
