@@ -109,11 +109,6 @@ def test_what_confidence_refuses_names_the_least_probable_part():
         assert found.report["details"] == {"unsure": {told: 1}}
 
 
-def test_what_was_read_as_it_was_asked_is_laid_to_the_target():
-    item = {"prompt": "20 / 4 =", "target": "6", "igc_operator": "/", "igc_operands": ["20", "4"]}
-    assert audit(*tiny_igc(), [item]).report["causes"] == {"target": 1}
-
-
 def test_its_numbers_are_those_of_eval():
     model, tokenizer = tiny_igc()
     active_layer(model)[0].igc_input_mapping["default"].pointer.weight.data.neg_()
@@ -127,6 +122,8 @@ def test_its_numbers_are_those_of_eval():
     assert found.report["wrong"] == round((1 - report["exact_match"]) * report["n"]) > 0
     kept = [{key: one.as_dict()[key] for key in ("prompt", "target", "answer")} for one in found.findings]
     assert kept[:20] == report["mistakes"]
+    item = {"prompt": "20 / 4 =", "target": "6", "igc_operator": "/", "igc_operands": ["20", "4"]}
+    assert audit(model, tokenizer, [item]).report["causes"] == {"target": 1}  # it was read as it was asked
 
 
 def test_open_gates_are_closed_again():

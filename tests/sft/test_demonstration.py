@@ -12,7 +12,7 @@ import transformers
 import yaml
 from tiny_training import tokenizer
 
-from peft_igc import cli, tiny_base
+from peft_igc import cli, tiny_base, tiny_igc
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import has_number
 from peft_igc.data.wording import handwritten, wording
@@ -199,10 +199,8 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     rows = generated_rows(arguments, 0, "`messages`", []).take(300)
     made = rows_of_writing(arguments, stage, 0, rows, [])
     assert len(made) == 220
-    config = make_config(str(TINY_FOLDER), parse([*command(), "--output_dir", "x"]), tiny_base()[1])
-    assert (
-        len(writable(tokenized(made, tiny_base()[1]), config, 220)) == 220
-    )  # also where the text says another result
+    model, spelled = tiny_igc()  # also rows whose text says another result
+    assert len(writable(tokenized(made, spelled), model.peft_config["default"], 220)) == 220
     results = [row["igc_result"] for row in made]
     assert all(has_number(result) for result in results)
     digits = [len(result.lstrip("-").replace(".", "")) for result in results]

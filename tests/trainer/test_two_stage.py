@@ -144,10 +144,7 @@ def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
             "`igc_writing` {'step': 4} is no mapping of steps, batch_size, .* unexpected .*'step'",
         ),
         ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
-        (
-            {"igc_writing": {**STAGE, "learning_rate": "3e-3"}},
-            "`learning_rate='3e-3'` of .* is of type str",
-        ),
+        ({"igc_writing": {**STAGE, "learning_rate": "3e-3"}}, "`learning_rate='3e-3'` of .* YAML reads"),
         ({"igc_writing": {**STAGE, "equal_lengths": "no"}}, "Write true or false"),
         ({"igc_writing": {**STAGE, "covering": 9}}, "`covering=9` of `igc_writing` is not between 0 and `rows=8`"),
         ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),

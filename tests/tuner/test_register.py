@@ -56,7 +56,6 @@ def test_other_methods_are_saved_and_loaded_as_before(tmp_path):
         assert torch.equal(logits(again), logits(model))
     mixed = get_peft_model(tiny_model("llama"), lora(), mixed=True)  # which has no `tuner_layer_cls`
     mixed.add_adapter("other", LoHaConfig(target_modules=["q_proj"]))
-    mixed.set_adapter(["default", "other"])
 
 
 def test_an_unknown_operation_is_refused_with_the_line_that_would_register_it():
