@@ -191,7 +191,6 @@ class RowCheck:
         value, so that all rows are checked before one is refused.
 
         Raises:
-            TypeError: As `steps_of`.
             ValueError: In a stream, as `steps_of`, or if the operands of a step follow its anchor.
         """
         where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"

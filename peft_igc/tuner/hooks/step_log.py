@@ -70,17 +70,14 @@ class StepLog:
             steps, ids = [], finished.sequences[row, : finished.prompt + count].tolist()
             starts = [*sorted(places), finished.start + len(ids)]
             for (place, (seen, at, index)), until in zip(sorted(places.items()), starts[1:], strict=True):
-                progress = seen.rows[at].at(place) if seen.rows else None
-                complete = (
-                    None
-                    if not seen.rows
-                    else progress is not None
-                    and (
-                        progress.is_spelled(ids[place - finished.start : until - finished.start])
-                        if place >= finished.start
-                        else 0 <= progress.completed < last  # not among the tokens given
-                    )
-                )
+                complete = None
+                if seen.rows:
+                    progress = seen.rows[at].at(place)
+                    if place >= finished.start:
+                        given = ids[place - finished.start : until - finished.start]
+                        complete = progress is not None and progress.is_spelled(given)
+                    else:  # in text of an earlier call, whose tokens are not among these
+                        complete = progress is not None and 0 <= progress.completed < last
                 result = Result(*(x[at, index] for x in seen.steps))
                 steps.append(record_of(self.config, place - finished.start, result, events.get(place), complete))
             found.append(tuple(steps))
