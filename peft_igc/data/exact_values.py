@@ -3,26 +3,22 @@
 `expression_in` is the other way round: the expression that is read at the end of a text with words, as such a text.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from ..numbers.calculator import Status
 from ..text.grammar import CLOSING, NEEDED, evaluate
-from ..text.pieces import literal, plain, words
+from ..text.operations import OPERATORS
+from ..text.pieces import literal, past, plain, split, words
 from ..text.reading import read
 from ..text.values import Item, Limits, Reason, Reduction, Refused, Value, finished, spelled, written
 
 
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 LONGEST_TEXT = 2000  # characters
-
-_GLYPHS = {"×": "*", "·": "*", "÷": "/", "\u2212": "-", "**": "^"}
-_NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+"
-_PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
 STATUSES = {Reason[status.name]: status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+_SIGNS = {*OPERATORS, "%", ",", *CLOSING, *CLOSING.values()}
 
 
 class NotAnExpression(ValueError):
@@ -95,17 +91,18 @@ def items_of(text: str) -> list[Item]:
     """The items of a text, or `NotAnExpression`."""
     if len(text) > LONGEST_TEXT:
         raise NotAnExpression(f"it has more than {LONGEST_TEXT} characters")
-    functions, items, end = words().functions, list[Item](), 0
-    while match := _PIECE.match(text, end):
-        end, start = match.end(), match.start(match.lastindex or 0)
-        if match[1]:
-            items.append(Item("number", (start, end), literal(match[1]) or Fraction(0), plain(match[1])))
-        elif match[2].isalpha() and match[2] != "of":
-            items.append(Item("call", (start, end), name=functions.get(match[2], match[2])))
-        else:
-            items.append(Item(_GLYPHS.get(match[2], match[2]), (start, end)))
-    if text[end:].strip():
-        raise NotAnExpression(f"it has {text[end:].strip()[:20]!r}, which is no part of an expression")
+    kinds, said, ends = split(f"{text}\n")
+    items = list[Item]()
+    for at, kind in enumerate(kinds[1:], start=1):
+        span, word = (ends[at - 1], ends[at]), said[at].casefold()
+        if kind in _SIGNS:
+            items.append(Item(kind, span))
+        elif kind == "number" and (value := literal(said[at])) is not None:
+            items.append(Item("number", span, value, plain(said[at])))
+        elif word.isalpha() and kinds[past(kinds, at + 1, 1, "space")] == "(":
+            items.append(Item("call", span, name=words().functions.get(word, word)))
+        elif kind not in ("space", "line"):
+            raise NotAnExpression(f"it has {text[span[0] :].strip()[:20]!r}, which is no part of an expression")
     return items
 
 
