@@ -17,11 +17,11 @@ from typing import Any
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.pieces import CONTROL
 from ..text.reading import read
-from ..text.values import Limits, Value
+from ..text.values import Limits, Value, spelled
 from .bigbench import parse_question
 from .columns import EXPRESSION_COLUMN, columns_of, has_number
 from .dataset import in_turn
-from .exact_values import EXPRESSION, NotAnExpression, StepLabel, expression_in, label_expression
+from .exact_values import EXPRESSION, STATUSES, NotAnExpression, StepLabel, label_expression
 from .mixture import Mixture, happens
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
@@ -248,10 +248,12 @@ class ArithmeticRows:
         if not _SYMBOLS.search(prompt):  # most prompts, and a search is a thousand times as fast
             return None
         text = f"{CONTROL}{system}{CONTROL}{prompt}{CONTROL}{CONTROL}" if self.conversational else prompt
-        expression = expression_in(text, self.limits)
+        found = read(text, self.limits)
+        if not isinstance(found, Value) and not (found.ruled and found.reason in STATUSES):
+            return None
         try:
-            return None if expression is None else label_expression(expression, self.limits)
-        except NotAnExpression:
+            return label_expression(spelled(found.items), self.limits)
+        except NotAnExpression:  # a value that no column has, such as a percentage
             return None
 
     def _expression(self, rng: random.Random) -> _Made:

@@ -1,7 +1,4 @@
-"""Exact values of expressions without words, such as `(3 + 4) * 2.5`: `igc_expression` of a row, and drawn ones.
-
-`expression_in` is the other way round: the expression that is read at the end of a text with words, as such a text.
-"""
+"""Exact values of expressions without words, such as `(3 + 4) * 2.5`: `igc_expression` of a row, and drawn ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +8,7 @@ from ..numbers.calculator import Status
 from ..text.grammar import CLOSING, NEEDED, evaluate
 from ..text.operations import OPERATORS
 from ..text.pieces import literal, past, plain, split, words
-from ..text.reading import read
-from ..text.values import Item, Limits, Reason, Reduction, Refused, Value, finished, spelled, written
+from ..text.values import Item, Limits, Reason, Reduction, Refused, finished, written
 
 
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
@@ -41,15 +37,6 @@ class StepLabel:
         operands, result = self.operands and list(self.operands), self.result or self.status.name.lower()
         names = ("igc_operator", "igc_operands", "igc_result", "igc_expression")
         return dict(zip(names, (self.operator, operands, result, self.expression), strict=True))
-
-
-def expression_in(text: str, limits: Limits) -> str | None:
-    """The expression that is read at the end of a text, in plain symbols; None if there is none. The text ends where a
-    result is due; a message has `text.CONTROL` before it and two after it."""
-    found = read(text, limits)
-    if not isinstance(found, Value) and not (found.ruled and found.reason in STATUSES):
-        return None
-    return spelled(found.items)
 
 
 def label_expression(text: str, limits: Limits) -> StepLabel:
