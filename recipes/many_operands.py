@@ -26,7 +26,7 @@ import yaml
 
 import peft_igc
 from peft_igc.data.arithmetic import Row
-from peft_igc.data.columns import label
+from peft_igc.data.columns import has_number, label
 from peft_igc.data.files import read_rows, write_rows
 from peft_igc.data.functions import EXACT, LIMITS, ROOTS, SLOTS, TRIES, filled, function_rows, row_of, varied
 from peft_igc.data.wording.drawing import surround
@@ -204,7 +204,7 @@ def written_rows(seed: int, lists: Sequence[Path] = LISTS) -> Iterator[Row]:
             places = _places(line["text"], line["numbers"]) if rng.random() < 0.8 else []
             for _ in range(TRIES):
                 text, numbers = _renumbered(line["text"], line["numbers"], places, rng)
-                if not numbers or isinstance(label(line["function"], numbers, LIMITS), str):
+                if not numbers or has_number(label(line["function"], numbers, LIMITS)):
                     break
             unread += 1
             if _is_readable(text, numbers) and not isinstance(read(text), Value):
@@ -312,7 +312,7 @@ def _answered(line: Mapping[str, Any], operation: str, rng: random.Random) -> tu
     for _ in range(10 * TRIES):
         numbers = satisfying(set(line["constraints"]), operation, rng)
         operands = [numbers.get(term, term) for term in line["operands"]]
-        if operation == NO_ARITHMETIC or not exact or isinstance(label(operation, operands, LIMITS), str):
+        if operation == NO_ARITHMETIC or not exact or has_number(label(operation, operands, LIMITS)):
             break
     return filled(line["text"], list(numbers.values())), operands, numbers
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, StoppingCriteriaList
 
-from peft_igc.data.columns import label
+from peft_igc.data.columns import has_number, label
 from peft_igc.inference.decoding import end_tokens, greedy
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.text import Limits
@@ -45,8 +45,8 @@ class Tool:
         if not _CALL.search(text):
             return ""
         found = _READABLE.search(text)
-        result = None if found is None else label(found[2], (found[1], found[3]), Limits())
-        return (result if isinstance(result, str) else "?") + self.close
+        result = "" if found is None else label(found[2], (found[1], found[3]), Limits())
+        return (result if has_number(result) else "?") + self.close
 
     def used_in(self, row: Row) -> Row:
         """A training row whose answer has a call, if it is a calculation, without operand columns."""

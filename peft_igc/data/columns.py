@@ -43,19 +43,19 @@ class WrongType(TypeError, ValueError):
 UNKNOWN = StepLabel(None, None, None, Status.NONE)  # of a step that is not supervised
 
 
-def label(operator: str, operands: Sequence[str], limits: Limits, whole: bool = True) -> str | Status:
-    """The correct entry of `igc_result` for canonical numbers: the result, or the status if there is none.
+def label(operator: str, operands: Sequence[str], limits: Limits, whole: bool = True) -> str:
+    """The correct entry of `igc_result` for canonical numbers: the result, or one of `REFUSALS` if there is none.
 
-    With an operand of more than `limits.digits` digits the status is OVERFLOW for every operation: the model cannot
-    read that operand, so it knows nothing else about the calculation. `whole` as of `requests.calculated`.
+    With an operand of more than `limits.digits` digits it is "overflow" for every operation: the model cannot read
+    that operand, so it knows nothing else about the calculation. `whole` as of `requests.calculated`.
     """
     if max(_size(one) for one in operands) > limits.digits:
-        return Status.OVERFLOW
+        return "overflow"
     try:
         value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False, whole=whole)
         return finished(value, limits)[1]
     except Refused as refused:
-        return STATUSES.get(refused.reason, Status.UNDEFINED)
+        return STATUSES.get(refused.reason, Status.UNDEFINED).name.lower()
 
 
 def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
@@ -63,9 +63,7 @@ def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[s
     if operator == NO_ARITHMETIC:
         return dict(zip(COLUMNS, (operator, None, None), strict=True))
     numbers = [canonical(one, "igc_operands", "the row", decimals=True) for one in operands]
-    result = label(operator, numbers, limits)
-    shown = result.name.lower() if isinstance(result, Status) else result
-    return dict(zip(COLUMNS, (operator, numbers, shown), strict=True))
+    return dict(zip(COLUMNS, (operator, numbers, label(operator, numbers, limits)), strict=True))
 
 
 def has_number(result: Any) -> bool:
@@ -200,9 +198,8 @@ def _check_calculation(operator: Any, operands: Any, result: Any, limits: Limits
             '"overflow" to train the refusal.'
         )
     expected = label(operator, numbers, limits, whole=result in (None, *REFUSALS))
-    if isinstance(expected, Status):
-        return StepLabel(operator, numbers, None, expected)
-    return StepLabel(operator, numbers, expected, Status.OK)
+    status = REFUSALS.get(expected, Status.OK)
+    return StepLabel(operator, numbers, expected if status is Status.OK else None, status)
 
 
 def _check_operands(operator: str, operands: Any, limits: Limits, where: str) -> tuple[str, ...]:

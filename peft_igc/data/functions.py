@@ -13,7 +13,7 @@ from ..numbers.calculator import NO_ARITHMETIC
 from ..text.operations import FUNCTIONS, takes
 from ..text.values import Limits
 from .arithmetic import Row, conversation
-from .columns import columns_of, label
+from .columns import columns_of, has_number, label
 from .wording.drawing import surround
 from .wording.phrases import casual, choose, pools
 
@@ -73,7 +73,7 @@ def _drawn(name: str, count: int, rng: random.Random) -> list[str]:
             numbers = [str(rng.randint(1, 20)), str(rng.randint(2, 9))][:count]
         elif name in ("share", "decline", "mod") and Decimal(numbers[0]) < Decimal(numbers[1]):
             numbers.reverse()
-        if not exact or name == NO_ARITHMETIC or isinstance(label(name, numbers, LIMITS), str):
+        if not exact or name == NO_ARITHMETIC or has_number(label(name, numbers, LIMITS)):
             break
     return numbers
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from peft_igc.data.columns import label
+from peft_igc.data.columns import has_number, label
 from peft_igc.data.wording.phrases import pools
 from peft_igc.data.wording.phrases import words as words_of
 from peft_igc.text import Limits
@@ -131,7 +131,7 @@ def _worked(
     """A line of a solution, and its result."""
     a, b = operands
     result = label(operator, (str(a), str(b)), Limits(digits=40, result_digits=40))
-    assert isinstance(result, str), (line, operands)
+    assert has_number(result), (line, operands)
     mark = f"<<{a}{operator}{b}={result}>>"
     shown = theme["form"][0].format(a=a, o=operator, b=b, m=mark, r=result)
     return line.format(x=shown, **words), int(result)
