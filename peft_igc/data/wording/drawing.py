@@ -4,7 +4,6 @@ The fields of drafts are still open; `phrases` decides which drafts are used, an
 and `one_of` draw complete texts.
 """
 
-import functools
 import itertools
 import random
 import re
@@ -32,6 +31,19 @@ _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0
 _FRAMES: dict[str, Texts] = {
     form: [frame for forms, lines in _REQUESTS["frames"].items() if form in forms.split() for frame in lines]
     for form in _FORMS
+}
+# Expressions of three to five operands by kind and form: those of `chains`, with all pairs of signs of one kind.
+_CHAINS: dict[str, dict[str, Texts]] = {
+    kind: {
+        form: [
+            line.replace("{p}", p).replace("{q}", q)
+            for alike in _UNSUPPORTED["signs"][form]
+            for p, q in itertools.product(alike, repeat=2)
+            for line in lines
+        ]
+        for form, lines in forms.items()
+    }
+    for kind, forms in _UNSUPPORTED["chains"].items()
 }
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
@@ -61,7 +73,7 @@ def unsupported(kind: str, rng: random.Random) -> str:
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
-        return _framed(_chains(kind), rng)
+        return _framed(_CHAINS[kind], rng)
     if kind != OTHER and draw < 0.7:
         return _touched(kind, rng)
     return _framed(_UNSUPPORTED["expressions"][kind], rng)
@@ -162,21 +174,6 @@ def _put(frames: Texts, expressions: Texts, rng: random.Random, tails: Texts = (
     expression += rng.choice(tails) if tails else ""
     template, text = choose(frame, rng), choose(expression, rng)
     return template.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:])
-
-
-@functools.cache
-def _chains(kind: str) -> Mapping[str, Texts]:
-    """Expressions of three to five operands by form: those of `chains`, with all pairs of signs of one kind."""
-    signs = _UNSUPPORTED["signs"]
-    return {
-        form: [
-            line.replace("{p}", p).replace("{q}", q)
-            for alike in signs[form]
-            for p, q in itertools.product(alike, repeat=2)
-            for line in lines
-        ]
-        for form, lines in _UNSUPPORTED["chains"][kind].items()
-    }
 
 
 # ---- around a request ----
