@@ -119,10 +119,9 @@ class ArithmeticRows:
                 f"`Mixture({unused[0]}=...)` has no effect on this wording: pass `wording=TRAINING` of "
                 "`peft_igc.data.wording`, or set it to 0."
             )
-        self.excluded = _calculations(exclude)
         if not self.limits.decimal_operands:
             self.mixture = replace(self.mixture, decimals=0.0)
-        self.operands = Operands(self.max_digits, self.limits, self.mixture, self.excluded)
+        self.operands = Operands(self.max_digits, self.limits, self.mixture, _calculations(exclude))
         self._kinds, self._limits = self._shares(may_have_long_results)
         read_by_rule = self.mixture.expressions + self.mixture.unsupported + self.mixture.by_hand
         self.has_expressions = self.limits.operands > 2 and read_by_rule > 0  # in the column `igc_expression`

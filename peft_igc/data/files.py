@@ -27,7 +27,7 @@ def read_items(path: str | Path) -> list[dict[str, Any]]:
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is no item; the message names file and line.
     """
-    return [_checked(item, where) for where, item in _placed_rows(path, 'with "prompt" and "target"')]
+    return [_checked(item, where) for where, item in placed_rows(path, 'with "prompt" and "target"')]
 
 
 def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def read_prompts(path: str | Path) -> list[str]:
     """
     if str(path).lower().removesuffix(".gz").endswith((".csv", ".jsonl", ".json")):
         found = []
-        for where, row in _placed_rows(path, 'with "prompt"'):
+        for where, row in placed_rows(path, 'with "prompt"'):
             if not isinstance(prompt := row.get("prompt"), str) or not prompt.strip():
                 raise ValueError(f'{where}: "prompt" must be a text, got {prompt!r}; the fields are {sorted(row)}.')
             found.append(prompt)
@@ -89,7 +89,7 @@ def read_prompts(path: str | Path) -> list[str]:
     return lines
 
 
-def _placed_rows(path: str | Path, wanted: str) -> list[tuple[str, dict[str, Any]]]:
+def placed_rows(path: str | Path, wanted: str) -> list[tuple[str, dict[str, Any]]]:
     """The objects of CSV or JSON lines, each after its file and line; `wanted` as in `read_rows`. An empty `group` of
     CSV is no group."""
     if not str(path).lower().removesuffix(".gz").endswith(".csv"):

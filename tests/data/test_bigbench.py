@@ -47,4 +47,4 @@ def test_a_question_is_found_in_a_text():
     ):
         assert parse_question(text) == question
     prompts = [{"prompt": "What is 12 minus 40?"}, {"prompt": "What is 7 plus 5?"}]
-    assert ArithmeticRows(exclude=prompts).excluded == {(12, "-", 40)}
+    assert ArithmeticRows(exclude=prompts).operands.excluded == {(12, "-", 40)}

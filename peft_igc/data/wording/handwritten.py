@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...numbers.calculator import NO_ARITHMETIC
-from ..files import read_rows
+from ..files import placed_rows
 from ..mixture import Mixture, happens
 from .phrases import fill, of_length, with_places
 
@@ -70,11 +70,8 @@ def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, .
         ValueError: A line that is no such text; the message names file and line.
     """
     paths = [files] if isinstance(files, str | Path) else files
-    return tuple(
-        _checked(row, f"`{path}`, line {number}")
-        for path in paths
-        for number, row in enumerate(read_rows(path, wanted="that is a text with slots"), start=1)
-    )
+    rows = (row for path in paths for row in placed_rows(path, "that is a text with slots"))
+    return tuple(_checked(row, where) for where, row in rows)
 
 
 def files_by(part: str) -> list[Path]:
