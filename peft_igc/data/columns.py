@@ -267,9 +267,7 @@ def _size(number: str) -> int:
     return len(number.lstrip("-").replace(".", ""))
 
 
-def encode_steps(
-    rows: Sequence[Sequence[StepLabel]], *, num_digits: int, result_digits: int, operations: Sequence[str]
-) -> dict[str, Tensor]:
+def encode_steps(rows: Sequence[Sequence[StepLabel]], limits: Limits) -> dict[str, Tensor]:
     """Turns the steps of a batch into the tensors that the model pops from its keyword arguments.
 
     A is the largest number of steps of a row; rows with fewer are padded with steps that are not supervised.
@@ -284,9 +282,9 @@ def encode_steps(
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
     steps = [step for row in rows for step in (*row, *[UNKNOWN] * (shape[1] - len(row)))]
-    count = len(operations)  # K
+    width, count = limits.digits + 1, len(limits.operations)  # D + 1, K
     indices: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
-    indices |= {symbol: k for k, symbol in enumerate(operations)}
+    indices |= {symbol: k for k, symbol in enumerate(limits.operations)}
     slots = max([2, *(len(step.operands or ()) for step in steps)])  # S
     # In place of what a step does not have there are empty texts, which have no digits.
     numbers = [(*(step.operands or ()), *[""] * (slots - len(step.operands or ()))) for step in steps]
@@ -299,9 +297,9 @@ def encode_steps(
 
     return {
         "igc_operator": encoded(indices[step.operator] for step in steps),
-        "igc_operands": encoded((classes(one.lstrip("-"), num_digits + 1) for one in operands), slots, num_digits + 1),
+        "igc_operands": encoded((classes(one.lstrip("-"), width) for one in operands), slots, width),
         "igc_signs": encoded((one.startswith("-") for one in operands), slots),
-        "igc_result": encoded((classes(one, result_digits) for one in bare), result_digits),
+        "igc_result": encoded((classes(one, limits.result_digits) for one in bare), limits.result_digits),
         "igc_result_sign": encoded(one.startswith("-") for one in results),
         "igc_result_status": encoded(step.status for step in steps),
         "igc_result_scale": encoded(len(one.partition(".")[2]) for one in results),

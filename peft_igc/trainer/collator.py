@@ -22,6 +22,7 @@ from ..data.columns import ALL_COLUMNS, ROW_COLUMN, UNKNOWN, encode_steps
 from ..data.exact_values import StepLabel
 from ..mappings.readings import IGNORE
 from ..text.token_table import TokenTable
+from ..text.values import Limits
 from ..text.vocabulary import PADDING
 from ..tuner.anchors import Rules, anchors_of_labels, even, positions
 from ..tuner.config import IGCConfig
@@ -98,8 +99,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             return batch
         labelled = [self._steps(example) for example in examples]
         rows = [[steps.get(at, UNKNOWN) for at, _ in row] for steps, row in zip(labelled, anchors, strict=True)]
-        sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
-        return batch | encode_steps(rows, **sizes)
+        return batch | encode_steps(rows, Limits.of(self.igc_config))
 
     def _steps(self, example: Mapping[str, Any]) -> Mapping[int, StepLabel]:
         assert self.igc_config is not None

@@ -26,10 +26,6 @@ def check(operator, operands, result, where="row", rounding="refuse", decimals=F
     return check_columns(row, dataclasses.replace(LIMITS, **changes), where)
 
 
-def encoded(rows, num_digits=5, result_digits=5, operations=OPERATIONS):
-    return encode_steps(rows, num_digits=num_digits, result_digits=result_digits, operations=operations)
-
-
 LINES = read_rows(Path(__file__).with_name("columns.jsonl"))
 
 
@@ -65,7 +61,7 @@ def test_a_wrong_value_is_refused_with_its_row_and_the_reason():
 
 def test_the_tensors_hold_what_the_steps_say():
     two = check(["-", "none"], [["36", "58"], None], ["-22", None])
-    tensors = encoded([two, check("/", ["8", "0"], "undefined"), [], check(None, None, None)])
+    tensors = encode_steps([two, check("/", ["8", "0"], "undefined"), [], check(None, None, None)], LIMITS)
     assert all(tensor.dtype == torch.int64 for tensor in tensors.values())
     shapes = {"operator": (4, 2), "operands": (4, 2, 2, 6), "signs": (4, 2, 2), "result": (4, 2, 5),
               "result_sign": (4, 2), "result_status": (4, 2), "result_scale": (4, 2)}  # fmt: skip
@@ -87,7 +83,7 @@ def test_the_encoded_result_is_what_the_calculator_gives():
     rows = []
     for operator, a, b in itertools.product(OPERATIONS, texts, texts):
         rows.append(check(operator, [a, b], label(operator, (a, b), LIMITS)))
-    tensors = encoded(rows)
+    tensors = encode_steps(rows, LIMITS)
     got = calculate(tensors["igc_operands"][..., :5], tensors["igc_signs"], tensors["igc_operator"], result_digits=5)
     assert torch.equal(got.digits, tensors["igc_result"])
     assert torch.equal(got.sign, tensors["igc_result_sign"])

@@ -304,4 +304,4 @@ def targets(*rows: Any, num_digits: int = 4, result_digits: int = 4) -> dict[str
         names = ("igc_operator", "igc_operands", "igc_result")
         lists = {name: list(column) for name, column in zip(names, zip(*columns, strict=True), strict=True)}
         steps.append(check_columns(lists, Limits(num_digits, result_digits)))
-    return encode_steps(steps, num_digits=num_digits, result_digits=result_digits, operations=("+", "-", "*", "/"))
+    return encode_steps(steps, Limits(num_digits, result_digits))

@@ -38,7 +38,7 @@ def targets(operation, operands):
     """The tensors of a row."""
     limits = Limits(WIDTH - 1, 9, operations=tuple(OPERATIONS))
     (step,) = check_columns({"igc_operator": operation, "igc_operands": operands}, limits)
-    made = encode_steps([[step]], num_digits=WIDTH - 1, result_digits=9, operations=OPERATIONS)
+    made = encode_steps([[step]], limits)
     return Targets(*(made[f"igc_{name}"] for name in Targets._fields))
 
 

@@ -22,9 +22,6 @@ from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.tuner.config import IGCConfig
 
 
-LIMITS = {"num_digits": 4, "result_digits": 4}
-
-
 def collator(**config):
     return IGCDataCollator(pad_token_id=0, igc_config=small_config(**config), tokenizer=tokenizer())
 
@@ -55,7 +52,7 @@ def test_a_batch_is_trls_own_with_the_operands_as_tensors():
     for name, tensor in plain.items():
         assert torch.equal(batch[name], tensor)
     steps = [check_columns(e, Limits(4, 4)) for e in examples]
-    expected = encode_steps(steps, **LIMITS, operations=["+", "-", "*", "/"])
+    expected = encode_steps(steps, Limits(4, 4))
     for name, tensor in expected.items():
         assert torch.equal(batch[name], tensor)
     assert batch["igc_anchors"].tolist() == [[4], [3]]  # the tokens "="
