@@ -179,17 +179,15 @@ class IGCTrainer(SFTTrainer):
 
     def create_optimizer(self, model: Any = None) -> Any:
         """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
-        opt_model, is_new = self.model if model is None else model, self.optimizer is None
-        # `args` may be plain `TrainingArguments`.
-        with_muon = is_new and getattr(self.args, "igc_muon_learning_rate", None) is not None
-        if with_muon:
+        if self.optimizer is not None:
+            return super().create_optimizer(model)
+        muon_rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
+        if muon_rate is not None:
             check_muon(self)
-        made = super().create_optimizer(model)
-        if is_new:
-            set_calculator_rate(made, opt_model, self.args)
-        if with_muon:
-            rate, weight_decay = self.args.igc_muon_learning_rate, self.args.weight_decay
-            self.optimizer = made = muon_adamw(made, opt_model, rate, weight_decay)
+        made, trained = super().create_optimizer(model), self.model if model is None else model
+        set_calculator_rate(made, trained, self.args)
+        if muon_rate is not None:
+            self.optimizer = made = muon_adamw(made, trained, muon_rate, self.args.weight_decay)
         return made
 
     def _get_learning_rate(self) -> float:
