@@ -238,7 +238,7 @@ class IGCTrainer(SFTTrainer):
         if alone:
             report = read_alone(model, inputs, self._kept)
             # There is no output without the later layers. The parent's token metrics miss this step.
-            self._log_reading(report, written=False)
+            self._log_reading(report)
             loss = self._weighted(report, num_items_in_batch)
             return (loss, None) if return_outputs else loss
         # TRL (1.16) does not return the outputs of the trained pass for every loss: for some it runs a second pass
@@ -281,15 +281,13 @@ class IGCTrainer(SFTTrainer):
             reading = report.loss / report.count.clamp(min=1)
         return getattr(self.args, "igc_loss_weight", IGCSFTConfig.igc_loss_weight) * reading
 
-    def _log_reading(self, report: Fields, written: bool = True) -> None:
+    def _log_reading(self, report: Fields) -> None:
         """Adds a batch to the sums since the last log, and stores their means among TRL's metrics.
 
-        TRL's own means over batches would weight a batch with one supervised step like others. A pass that ended after
-        the reading was not `written` and has no gate.
+        TRL's own means over batches would weight a batch with one supervised step like others.
         """
         mode, prefix = ("train", "") if self.model.training else ("eval", self._igc_eval_set)
-        metrics, with_gate = self._metrics[mode], report.count * written
-        with_gate = with_gate * (report.gate > 0)  # 0: nothing was written in this batch
+        metrics, with_gate = self._metrics[mode], report.count * (report.gate > 0)  # 0: nothing was written
         parts = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
         batch = torch.stack([x.detach().float() for x in parts])  # [5]
         sums = self.accelerator.gather(batch[None]).sum(0).cpu()  # so all processes log the same
