@@ -68,8 +68,7 @@ class Demonstration:
 class Measurement:
     """The texts of a demonstration, made before the training so that their calculations are not trained.
 
-    `config` is that of the adapter, `tokenizer` the base's, which has a chat template. `sets` has items by name, None
-    for a set of longer numbers than the adapter reads.
+    `config` is that of the adapter, `tokenizer` the base's, which has a chat template. `sets` has items by name.
     """
 
     def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
@@ -86,7 +85,7 @@ class Measurement:
     @property
     def items(self) -> list[Mapping[str, Any]]:
         """The items with a calculation, which must not be trained."""
-        asked = [item for name in ANSWERED for item in self.sets.get(name) or () if item.get("igc_operator")]
+        asked = [item for name in ANSWERED for item in self.sets.get(name, ()) if item.get("igc_operator")]
         return [*asked, *self.sample]
 
     def check(self, model: Any) -> float:
@@ -173,9 +172,6 @@ class Measurement:
         """Reports of all sets, with the adapter and of the base alone."""
         settings, tokenizer, measured = self.settings, self.tokenizer, dict[str, Any]()
         for name, items in self.sets.items():
-            if items is None:
-                measured[name] = None
-                continue
             if name in ANSWERED:
                 measured[name] = self._answered(model, items)
             else:
@@ -263,16 +259,14 @@ def _parts(results: Mapping[str, Any]) -> list[str]:
 
 
 def report_table(results: Mapping[str, Any]) -> str:
-    """The parts of BIG-bench, then all sets; `not measured` where the adapter reads no such numbers."""
+    """The parts of BIG-bench, then all sets."""
     sets, base = results["sets"], results["base"]["bigbench"]
     width = max(map(len, _TITLES.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
     lines = [*_parts(results), "", header]
     number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
     for name in (name for name in _TITLES if name in sets):
-        if (found := sets[name]) is None:
-            lines.append(f"{_TITLES[name]:<{width}}{'not measured':>20}")
-            continue
+        found = sets[name]
         alone = f"{100 * base['whole_answer']:.1f} / {number}" if name == "bigbench" else "-"
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
         lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")

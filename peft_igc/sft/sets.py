@@ -35,27 +35,26 @@ _BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, s
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
 
-def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[str, list[dict[str, Any]] | None]:
+def generated_sets(per_group: int, n: int, seed: int, limits: Limits) -> dict[str, list[dict[str, Any]]]:
     """The generated sets by name: BIG-bench with `per_group` items in each subtask, the others
     with n items, twice as many silent ones.
 
-    six_to_twenty_digits is in trained phrasings, and None for an adapter of fewer digits; held_out_silent has texts
-    without a calculation, or with one that the calculator does not do.
+    six_to_twenty_digits is in trained phrasings, and left out for an adapter of fewer digits; held_out_silent has
+    texts without a calculation, or with one that the calculator does not do.
     """
     made: dict[str, Any] = {"limits": _exact(limits), "conversational": False, "distinct": True}
     shorter = {**made, "max_digits": min(6, limits.digits), "wording": HELD_OUT}
     phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, **shorter)
     silent = ArithmeticRows(seed, mixture=_SILENT, **shorter)
-    long = None
-    if limits.digits >= _LONGEST:
-        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **made)
-        long = _items((row for row in rows if _is_long(row)), n)
-    return {
+    sets = {
         "bigbench": bigbench_test_set(per_group, seed),
         "held_out_phrasings": _items(phrasings, n),
-        "six_to_twenty_digits": long,
         "held_out_silent": _items((row for row in silent if row["igc_operator"] == "none"), 2 * n),
     }
+    if limits.digits >= _LONGEST:
+        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **made)
+        sets["six_to_twenty_digits"] = _items((row for row in rows if _is_long(row)), n)
+    return sets
 
 
 def texts_of_authors(part: str, n: int, seed: int, limits: Limits) -> list[dict[str, Any]]:
