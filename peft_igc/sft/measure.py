@@ -193,9 +193,8 @@ class Measurement:
         for item in self.sets["bigbench"]:
             kept.setdefault(item["group"], []).append(item)
         part = [item for group in kept.values() for item in group[: self.settings.base_per_group]]
-        whole = self._answered(model, part)
-        whole.pop("mistakes")
-        found = {**whole, "whole_answer": whole["exact_match"], "number_only": None}
+        found = self._answered(model, part) | {"number_only": None}
+        del found["mistakes"]
         if most := self.settings.number_only_tokens:
             asked, size = [f"{item['prompt']} Answer with the number only." for item in part], self.settings.batch_size
             answers = generate_answers(model, self.tokenizer, asked, batch_size=size, max_new_tokens=most)
@@ -267,7 +266,7 @@ def report_table(results: Mapping[str, Any]) -> str:
     number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
     for name in (name for name in _TITLES if name in sets):
         found = sets[name]
-        alone = f"{100 * base['whole_answer']:.1f} / {number}" if name == "bigbench" else "-"
+        alone = f"{100 * base['exact_match']:.1f} / {number}" if name == "bigbench" else "-"
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
         lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")
     lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")

@@ -106,9 +106,8 @@ def answered(
     """Whole answers to items with targets: counts by verdict, mistakes, seconds. An answer is `right` if it equals its
     target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`."""
     start = time.perf_counter()
-    grouped = [{**item, "group": item.get("group") or "all"} for item in items]
     decoding = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": False}
-    answers, counted = answer_items(model, tokenizer, grouped, decoding)
+    answers, counted = answer_items(model, tokenizer, items, decoding)
     verdicts = [
         RIGHT if is_right(one, item) else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
         for one, item in zip(answers, items, strict=True)
