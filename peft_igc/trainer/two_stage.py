@@ -58,7 +58,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     """
     config = active_config(model)
     assert config is not None
-    starts, device = [_anchor(row, config)[0] for row in rows], model.device
+    starts, device = [row["start"] for row in rows], model.device
     lengths = [len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True)]
     before, after = max(starts), max(lengths)
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
@@ -138,23 +138,24 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:
     """The first `most` of a trainer's tokenized rows that can train the writing: those whose labels begin after their
-    last anchor, at which they have a number as their result. The label there becomes their `step`.
+    last anchor, at which they have a number as their result. Its position and label become their `start` and `step`.
 
     Raises:
         ValueError: There is none.
     """
-    found: list[dict[str, Any]] = []
+    found, rules = list[dict[str, Any]](), Rules.of(config)
     for row in rows:
         if len(found) == most:
             break
-        anchor, is_last = _anchor(row, config)
-        if not is_last:
+        anchors = anchors_of_labels(rules, row["input_ids"], row["labels"])
+        anchor = anchors[-1].at if anchors else -1
+        if anchor < 1 or set(row["labels"][: anchor + 1]) != {-100}:  # a prompt has a token at least
             continue
         # Rows made for this stage may have another result than their text.
         made = row.get(STEPS) is None
         step = check_columns(row, Limits.of(config))[-1] if made else steps_of_checked(row).get(anchor, UNKNOWN)
         if step.result is not None:
-            found.append({**row, "step": step})
+            found.append({**row, "step": step, "start": anchor})
     if not found:
         raise ValueError(
             "No training row can train the writing in a stage of its own (`igc_writing`): each needs a number as its "
@@ -173,10 +174,3 @@ def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: Writin
     for _ in range(stage.steps):
         order = order or rng.sample(range(len(groups)), len(groups))
         yield batch(order.pop())
-
-
-def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
-    """The position of a row's last anchor, or -1, and whether labels come after it only and a token before it."""
-    anchors = anchors_of_labels(Rules.of(config), row["input_ids"], row["labels"])
-    anchor = anchors[-1].at if anchors else -1
-    return anchor, anchor >= 1 and set(row["labels"][: anchor + 1]) == {-100}
