@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..data.columns import ALL_COLUMNS
 from ..data.dataset import supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
@@ -87,8 +86,5 @@ def annotated_rows(dataset: Any) -> int | None:
 
 def _size(dataset: Any) -> str:
     """The number of rows, as far as it is known, and of those with operands."""
-    if (annotated := annotated_rows(dataset)) is not None:
-        return f"{len(dataset):,} rows, {annotated:,} annotated"
-    names = getattr(dataset, "column_names", None)
-    columns = "" if names is None else f" with{'' if set(names) & set(ALL_COLUMNS) else 'out'} operand columns"
-    return (f"{len(dataset):,} rows" if hasattr(dataset, "__len__") else "a stream of rows") + columns
+    annotated = annotated_rows(dataset)
+    return "rows that are not counted" if annotated is None else f"{len(dataset):,} rows, {annotated:,} annotated"
