@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from trl import SFTConfig
-
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, UNKNOWN, check_columns
 from ..data.exact_values import EXPRESSION, StepLabel, label_expression
 from ..mappings.decisions import said_at
@@ -165,8 +163,8 @@ def _missing(step: StepLabel, tokens: list[int], since: int, config: IGCConfig) 
 # ------------------------------------------------------------------------------------------ of a whole dataset
 _told: set[str] = set()  # about which streams, whose rows are checked one by one in every epoch
 _WARNINGS = {
-    "cut": "{length} cuts {rows} of the {name} dataset before an anchor with operands. The steps removed are not "
-    "supervised, and rows without a remaining label are dropped. {detail}",
+    "cut": "`max_length={length}` cuts {rows} of the {name} dataset before an anchor with operands. The steps "
+    "removed are not supervised, and rows without a remaining label are dropped. {detail}",
     "unread": "In {rows} of the {name} dataset the text says no expression that rules read as `igc_expression` has it "
     "(the first: {detail}). The calculator is silent there, so these steps are not supervised. Write the expression "
     "in symbols before its anchor.",
@@ -274,7 +272,7 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     longest = max(map(len, dataset.select(cut)["input_ids"]))
     if name == "train" and not any(step[1] is not None for row in rows for step in row["steps"]):
         raise ValueError(
-            f"{_length(length)} cuts all {len(cut)} rows with operands of the {name} dataset before their "
+            f"`max_length={length}` cuts all {len(cut)} rows with operands of the {name} dataset before their "
             f"anchors, so the reading would learn nothing. Set `max_length={longest}`, the length of the longest one, "
             "or shorten the prompts."
         )
@@ -283,11 +281,6 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     return dataset
 
 
-def _length(max_length: int | None) -> str:
-    """`max_length` with its value, and that it is TRL's default if it may not have been given."""
-    return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
-
-
 def warn(kind: str, dataset_name: str, rows: str, detail: str, max_length: int | None = None) -> None:
     """Warns of rows of a dataset: one of `_WARNINGS`."""
-    logger.warning(_WARNINGS[kind].format(length=_length(max_length), rows=rows, name=dataset_name, detail=detail))
+    logger.warning(_WARNINGS[kind].format(length=max_length, rows=rows, name=dataset_name, detail=detail))
