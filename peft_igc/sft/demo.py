@@ -69,8 +69,8 @@ def command(
     else a GPU if there is one. The seed is that of the adapter's initial weights and of the training rows; test sets
     are the same for all seeds.
     """
-    kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
-    recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
+    kind = f"tiny_{interface}" if base == TINY else "smollm2_135m" + "_hidden" * (interface == "hidden")
+    recipe = RECIPES / f"{kind}.yaml"
     settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     folder = str(SMOLLM2) if base == SMOLLM2.parent.name else base
     if folder != base and not SMOLLM2.is_dir():
