@@ -119,6 +119,8 @@ class IGCTrainer(SFTTrainer):
         self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
+        # The settings of a second stage; `args` may be other training arguments than `IGCSFTConfig`.
+        self._stage: WritingStage | None = getattr(self.args, "writing_stage", None)
         self._kept: KeptOutputs | None = None  # of a first stage
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         self._check_data(has_collator=data_collator is not None)
@@ -197,11 +199,6 @@ class IGCTrainer(SFTTrainer):
             return super()._get_train_sampler(train_dataset)
         lengths, batches = map(len, dataset["input_ids"]), self.args.max_steps * self.args.gradient_accumulation_steps
         return in_lots(list(lengths), self._train_batch_size, batches, self.args.seed)
-
-    @property
-    def _stage(self) -> WritingStage | None:
-        """The settings of a second stage; `args` may be other training arguments than `IGCSFTConfig`."""
-        return getattr(self.args, "writing_stage", None)
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
         """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
