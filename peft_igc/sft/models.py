@@ -25,7 +25,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 from ..tuner.saving.companions import LOW_RANK, NESTED, companions_in
-from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
+from .arguments import ASSISTANT_HEADER, Parsed, igc_config
 
 
 # Fields that no weight depends on: they may be changed after training, or matter in training only.
@@ -81,8 +81,7 @@ def _saved_config(wanted: IGCConfig, parsed: Parsed, tokenizer: Any) -> IGCConfi
         method = getattr(saved.peft_type, "value", saved.peft_type)
         raise ValueError(f"`igc_init_from={folder}` holds a {method} adapter, not a calculator. Name another folder.")
     check_tokenizer(saved.token_table, tokenizer)
-    names = {f.name for f in dataclasses.fields(IGCConfig) if f"igc_{f.name}" in IGCArguments.__dataclass_fields__}
-    given = {name for name in names if getattr(parsed.igc, f"igc_{name}") is not None}
+    given = {f.name for f in dataclasses.fields(IGCConfig) if getattr(parsed.igc, f"igc_{f.name}", None) is not None}
     only_adds = set(saved.operations) <= set(wanted.operations)
     free = given & (_FREE | {"operations"} if only_adds else _FREE)
     for name in free:
