@@ -226,8 +226,6 @@ def _load(path: str, with_operands: bool = True, **options: Any) -> Any:
                 "configuration, `data_files` and `data_dir`, or its folder."
             )
         source, options = READERS[here.suffix], {**options, "data_files": str(here)}
-        if not here.stat().st_size:
-            raise ValueError(f"The dataset `{path}` is empty: expected one JSON object per line.")
     elif here.is_dir():
         source = str(here)
     elif path[:1] in "./~" or path.count("/") > 1 or here.suffix.lower() in FILES:
