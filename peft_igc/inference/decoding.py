@@ -87,8 +87,6 @@ def batches_of(tokens: Sequence[Sequence[int]], batch_size: int, progress: bool 
 
     Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
     """
-    if callable(progress):
-        raise TypeError("`progress` is true or false: true shows a bar. A function is not called.")
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
     seconds = 0.1 if sys.stderr.isatty() else 30.0  # where it is no terminal, a line every half minute
     with tqdm(total=len(order), mininterval=seconds, delay=seconds, disable=not progress) as bar:
