@@ -238,16 +238,10 @@ def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened
 
 def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
     """The cause where another result, or none, was to be written."""
-    read_as, silent = step.summary, step.status == "none"
-    refused = silent and step.reason not in ("no_arithmetic", "unsure")
+    read_as = step.summary
+    refused = step.status == "none" and step.reason not in ("no_arithmetic", "unsure")
     operator, operands = expected or (NO_ARITHMETIC, None)
-    if refused and step.reason not in _AFTER_READING:
-        return "refused", EXPLANATIONS[str(step.reason)]
-    if step.by_rule and not silent:
-        if step.status != "ok":
-            return "status", step.status
-        return ("target" if operands and label(operator, operands, Limits()) == step.result else "expression"), read_as
-    if not step.by_rule and operands is not None:
+    if not step.by_rule and operands is not None and (not refused or step.reason in _AFTER_READING):
         found = tuple(one.text for one in step.operands)
         if part := _misread(step, operator, operands):
             return part, f"{f' {step.operator} '.join(found)} instead of {operands[0]} {operator} {operands[1]}"
@@ -264,9 +258,11 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
         return "unsure", f"least probable: the {part}; `confidence` {step.confidence}"
     if step.status != "ok":
         return "status", step.status
-    if operands is None:
+    wanted = operands and label(operator, operands, Limits())
+    if step.by_rule:
+        return ("target" if wanted == step.result else "expression"), read_as
+    if wanted is None:
         return "misread", read_as
-    wanted = label(operator, operands, Limits())
     return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
 
 
