@@ -146,7 +146,7 @@ def audit(
         prompts = [items[i]["prompt"] for i in doubtful]
         again = generate_answers(model, tokenizer, prompts, **decoding, return_steps=True)
     opened = {i: is_right(answer, items[i]) for i, answer in zip(doubtful, again, strict=True)}
-    findings = [Finding(i, items[i], answers[i], *cause_of(items[i], answers[i], opened.get(i))) for i in wrong]
+    findings = [Finding(i, items[i], answers[i], *cause_of(items[i], answers[i], opened.get(i, False))) for i in wrong]
     causes = Counter(finding.cause for finding in findings)
     details = {
         name: dict(Counter(one.detail for one in findings if one.cause == name).most_common())
@@ -190,11 +190,8 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
     return None if re.search(r"\d", item["target"]) else (NO_ARITHMETIC, None)
 
 
-def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool | None) -> tuple[str, str]:
-    """The cause of a wrong answer, a key of `CAUSES`, and a detail.
-
-    `opened`: whether the answer is right if every gate is 1; None if that was not tried.
-    """
+def cause_of(item: Mapping[str, Any], answer: Answer, opened: bool) -> tuple[str, str]:
+    """The cause of a wrong answer, a key of `CAUSES`, and a detail. `opened`: whether it is right with open gates."""
     expected, target, text = expected_of(item), _plain(item["target"]), answer.record
     assert text is not None
     if not text.steps:
@@ -215,7 +212,7 @@ def _plain(number: str) -> str:
     return number.strip().replace(",", "").removeprefix("+")
 
 
-def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None) -> tuple[str, str]:
+def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool) -> tuple[str, str]:
     """The cause where the right result was to be written."""
     if answer == target:
         return "cut", "the answer is right, but was cut"
@@ -226,14 +223,12 @@ def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened
     same, begins = _plain(answer) == _plain(target), answer.startswith(target)
     if same or re.search(rf"(?<![\d.,-]){re.escape(target)}(?![\d]|[.,]\d)", answer):
         # The last position is that of the number's end. It is the gate that is too low only if open gates mend it.
-        if begins and (gates[-1] >= LEAST_OPEN or opened is False):
+        if begins and (gates[-1] >= LEAST_OPEN or not opened):
             return "overruled", f"the number is right, the answer goes on; its end was written with {gates[-1]:.3f}"
         if not same and not begins and gates[0] >= LEAST_OPEN:
             return "overruled", detail  # something else is where the number was written
         return "formatting", "cut" if cut else ""
-    if opened or (opened is None and min(gates) < LEAST_OPEN):
-        return "gate", detail + ("; right with open gates" if opened else "")
-    return "overruled", detail
+    return ("gate", f"{detail}; right with open gates") if opened else ("overruled", detail)
 
 
 def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
