@@ -90,11 +90,6 @@ class Recording:
         # The batches that may go on, by the generation, the KV cache or the call, which are not kept alive.
         self._open: weakref.WeakKeyDictionary[Any, _Batch] = weakref.WeakKeyDictionary()
 
-    @property
-    def steps(self) -> list[StepRecord]:
-        """The steps of all texts."""
-        return [step for text in self.texts for step in text.steps]
-
     def to_json(self, *, prompts: bool = False) -> str:
         """The records as in `records.json_lines`."""
         return json_lines(self.texts, prompts=prompts)
@@ -296,7 +291,7 @@ def _places(place: Place, operator: int) -> list[int]:
 def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[int]) -> tuple[Span, ...]:
     """First and last index of the numbers that a step read: those of the expression, or those pointed at."""
     event, table = place.event, config.token_table
-    if table is None or event.ids is None or not isinstance(event.reading, Pointing):
+    if table is None:  # the hidden interface
         return ()
     runs = number_runs(table, event.ids[place.row].tolist())
     if by_rule is not None:
