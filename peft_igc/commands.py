@@ -141,21 +141,19 @@ def trace(arguments: argparse.Namespace) -> int:
         raise ValueError(f"There is no prompt. Write one{before}, or use `--prompts FILE`.")
     model, tokenizer = _load(arguments)
     # For a file what the base would have said is worth a forward pass; the text shows the calculator's part alone.
-    to_file = not (arguments.html is None and arguments.json is None)
+    printed, to_file = arguments.json == "-", not (arguments.html is None and arguments.json is None)
     options = _given(arguments, "raw", "max_new_tokens") | ({"base": True} if to_file else {})
     found = [trace(model, tokenizer, prompt, **options) for prompt in prompts]
     texts = [one.record for one in found if one.record is not None]
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
-    if arguments.json == "-":
-        print(json_lines(texts, prompts=True).removesuffix("\n"))
-        _say_written(arguments.html, file=sys.stderr)
-        return 0
-    if arguments.json is not None:
+    if printed:
+        print(json_lines(texts, prompts=True), end="")
+    elif arguments.json is not None:
         Path(arguments.json).write_text(json_lines(texts, prompts=True), encoding="utf-8")
-    if not to_file:
+    elif not to_file:
         print("\n\n".join(one.format() for one in found))
-    _say_written(arguments.html, arguments.json)
+    _say_written(arguments.html, None if printed else arguments.json, file=sys.stderr if printed else None)
     return 0
 
 
