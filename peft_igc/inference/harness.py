@@ -54,12 +54,10 @@ def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], En
     for index, (_, context, answer) in enumerate(requests):
         text = [*context, *answer][-(longest + 1) :][:-1]
         key, end = key_of(text), len(text) - len(answer)
-        for indices, ends in parts:
-            if ends.setdefault(key, end) == end:
-                indices.append(index)
-                break
-        else:
-            parts.append(([index], {key: end}))
+        part = next((part for part in parts if part[1].setdefault(key, end) == end), None)
+        if part is None:
+            parts.append(part := ([], {key: end}))
+        part[0].append(index)
     return parts
 
 
