@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
 from transformers import TextStreamer
 
 from ..tuner.records import StepRecord
@@ -106,7 +105,7 @@ class Chat:
         if room < 1:
             self._say(f"The conversation is longer than the model's {limit} tokens. Begin a new one with /new.")
             return None
-        with torch.no_grad(), eval_mode(self._model):
+        with eval_mode(self._model):
             output = self._model.generate(
                 **left_padded([ids], 0, self._model.device),
                 generation_config=greedy(self._model, self._tokenizer, room),
