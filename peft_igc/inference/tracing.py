@@ -290,8 +290,8 @@ def _places(place: Place, operator: int) -> list[int]:
 
 def _spans(config: IGCConfig, place: Place, by_rule: Said | None, at: Sequence[int]) -> tuple[Span, ...]:
     """First and last index of the numbers that a step read: those of the expression, or those pointed at."""
-    event, table = place.event, config.token_table
-    if table is None:  # the hidden interface
+    event: Any = place.event  # as in `_detailed`
+    if (table := config.token_table) is None:  # the hidden interface
         return ()
     runs = number_runs(table, event.ids[place.row].tolist())
     if by_rule is not None:
