@@ -165,7 +165,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return None
         rivals = active if call.ran is None else [call.ran, *active]
         if len(rivals) > 1:
-            raise ValueError(several_active(rivals))
+            raise ValueError(
+                f"IGC adapters {rivals} are active at once, but a text can have only one calculator. "
+                "Activate one of them with `set_adapter(name)`."
+            )
         adapter = self.adapter(active[0])
         # An earlier decoder layer that is read and whose hooks did not run.
         missing = (max(at, 0) for at in adapter.config.layers_captured if at not in call.outputs)
@@ -233,11 +236,3 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
 # The state of a text grows with every token, so a graph of it would be compiled for each.
 _act_uncompiled: Any = torch.compiler.disable(act)
-
-
-def several_active(names: list[str]) -> str:
-    """The error message for several active IGC adapters."""
-    return (
-        f"IGC adapters {names} are active at once, but a text can have only one calculator. "
-        "Activate one of them with `set_adapter(name)`."
-    )

@@ -20,7 +20,7 @@ from ..text.operations import FUNCTIONS
 from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
-from .layer import IGCLayer, several_active
+from .layer import IGCLayer
 from .saving import adapter_files
 from .saving.companions import record_companions, with_companions
 
@@ -133,14 +133,6 @@ class IGCModel(BaseTuner):
         if was_active:
             # PEFT activates a remaining adapter on each layer by itself; across layers that may be several.
             self.set_adapter(sorted(left)[:1])
-
-    def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
-        """Activates one adapter; several IGC adapters are a ValueError."""
-        names = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
-        own = [n for n in names if n in self.peft_config and self.peft_config[n].peft_type == IGC_PEFT_TYPE]
-        if len(own) > 1:
-            raise ValueError(several_active(own))
-        super().set_adapter(adapter_name, inference_mode=inference_mode)
 
     # ------------------------------------------------------------------------------------------ refusals
     def _check_merge_allowed(self) -> None:
