@@ -145,10 +145,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 mapping.to(self._get_base_layer_device_and_dtype(self.get_base_layer())[0])
 
     # ------------------------------------------------------------------------------------------ the forward pass
-    def forward(self, *args: Any, **kwargs: Any) -> None:
-        """Raises a RuntimeError: the layer acts in a forward hook."""
-        raise RuntimeError("`IGCLayer` acts in a forward hook of its decoder layer. Call the model instead.")
-
     def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Forward hook of the decoder layer. Its output is h [B, T, H], or in GPT-J and Bloom a tuple with h first."""
         active = [] if self.disable_adapters else [n for n in self.active_adapters if n in self.igc_config]
