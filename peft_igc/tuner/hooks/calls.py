@@ -96,10 +96,6 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
             f"`{unknown[0]}` is not an argument of the calculator. Use `igc_anchors`, `igc_add_loss` or "
             f"`{'`, `'.join(TARGETS)}`."
         )
-    if call.targets is not None and kwargs.get("return_dict") is False:
-        raise ValueError(
-            "`return_dict=False` leaves no place for the reading loss. Remove it, or pass no `igc_*` targets."
-        )
     if call.packed is not None:
         return
     if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
@@ -143,7 +139,7 @@ def with_fields(output: Any, fields: Fields, add_to_loss: bool) -> ModelOutput:
     if not isinstance(output, ModelOutput):
         raise ValueError(
             f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
-            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
+            "Leave out `return_dict=False`, in the call and in the model's config, or pass no `igc_*` targets."
         )
     made: Any = extended(output, {f"igc_{name}": value for name, value in fields._asdict().items()})
     if add_to_loss and made.loss is not None:

@@ -60,9 +60,6 @@ class GenerateWrapper(Wrapper):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         anchors = kwargs.pop("igc_anchors", None)
-        unused = [name for name in kwargs if name.startswith("igc_")]
-        if unused:
-            raise ValueError(f"`{unused[0]}` has no use in `generate`, which takes only `igc_anchors`. Remove it.")
         ids = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
         embeddings = kwargs.get("inputs_embeds")
         prompt = embeddings if torch.is_tensor(embeddings) else ids
