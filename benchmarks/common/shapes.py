@@ -21,6 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.inference import loading
+from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.layer import IGCLayer
 
 
@@ -159,9 +160,17 @@ def subjects(base: Any, tokenizer: Any, seed: int, interfaces: Any = INTERFACES,
 
 
 class RandomConfig(IGCConfig):
-    """A config whose new adapters read and write at random."""
+    """A config whose new adapters write at random, and read two digits and the first operation."""
 
-    init_weights = False
+    @staticmethod
+    def begin(reader: Any, writer: Any) -> None:
+        with torch.no_grad():
+            if hasattr(reader, "digit_bias"):
+                reader.digit_bias[..., PAD] = 100
+                reader.digit_bias[:, :2, PAD] = -100
+            else:
+                nn.init.normal_(reader.compression.weight, std=0.1)
+            reader.operator_head.bias[1:] -= 100
 
 
 def igc_config(tokenizer: Any, base: Any, interface: str, anchors: Any = None, sizes: Any = None) -> IGCConfig:

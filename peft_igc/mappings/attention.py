@@ -90,12 +90,6 @@ def float_logits(head: nn.Linear, x: Tensor) -> Tensor:
         return F.linear(x.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
 
-def close(writer: Any) -> None:
-    """Zeroes the last layer of an output mapping, so that its update is zero; the gradient is not."""
-    nn.init.zeros_(writer.write_down.weight)
-    nn.init.zeros_(writer.write_down.bias)
-
-
 def rms(h: Tensor) -> Tensor:
     """Root mean square of states [..., H], as [..., 1] in their dtype.
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..numbers.digits import NUM_CLASSES, PAD
+from ..numbers.digits import NUM_CLASSES
 from ..text.vocabulary import PADDING, UNSEEN
 from .attention import Attention, Block, LayerMix, batches, float_logits, one_batch, rms
 from .readings import Reading
@@ -53,13 +53,6 @@ class HiddenInputMapping(nn.Module):
         self.operator_head = nn.Linear(dim, len(config.operations) + 1)
         nn.init.normal_(self.distance.weight, std=0.3)
         nn.init.normal_(self.slots, std=0.5)
-
-    def read_two_digits(self) -> None:
-        """Biases the classifiers so that random weights read two digits and the first operation (for tests)."""
-        with torch.no_grad():
-            self.digit_bias[..., PAD] = 100
-            self.digit_bias[:, :2, PAD] = -100
-            self.operator_head.bias[1:] -= 100
 
     def compress(self, h: Tensor) -> Tensor:
         """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors."""

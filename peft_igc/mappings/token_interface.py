@@ -93,12 +93,6 @@ class TokenInputMapping(nn.Module):
             )
         return self._tokens
 
-    def read_two_digits(self) -> None:
-        """Biases the operator so that random weights calculate wherever there are two numbers (for tests)."""
-        with torch.no_grad():
-            nn.init.normal_(self.compression.weight, std=0.1)
-            self.operator_head.bias[1:] -= 100
-
     def compress(self, h: Tensor, embedded: Tensor) -> Tensor:
         """Compresses each token to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
 

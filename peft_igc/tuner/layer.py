@@ -19,7 +19,6 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
-from ..mappings.attention import close
 from .adapter import Adapter, make_mappings
 from .call import Call, current_call, recall_call, remember_call
 from .config import IGCConfig
@@ -80,10 +79,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
         """Adds the adapter `adapter_name` with new weights on the decoder layer's device."""
         reader, writer = make_mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
-        if config.init_weights:
-            close(writer)
-        else:
-            reader.read_two_digits()
+        config.begin(reader, writer)
         self.igc_config[adapter_name] = config
         self._keys[adapter_name] = f"{_PROCESS}:{next(_count)}"
         # New modules are in training mode, and the model may not be: `model.eval()`, then `add_adapter`.

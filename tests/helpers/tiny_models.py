@@ -15,6 +15,7 @@ from tiny_vocabulary import FACTS
 from tiny_vocabulary import VOCABULARY as TEXTS
 from transformers import PreTrainedModel
 
+from benchmarks.common.shapes import RandomConfig
 from peft_igc import IGCConfig
 
 
@@ -93,12 +94,6 @@ def small_igc(**overrides: Any) -> dict[str, Any]:
         **({"number_tokens": FACTS, "vocabulary": TEXTS} if tokens else {"writing_dim": 32}),
     }
     return {**fields, **overrides}
-
-
-class RandomConfig(IGCConfig):
-    """A config whose new adapters change outputs."""
-
-    init_weights = False
 
 
 def small_config(init_weights: bool = False, **overrides: Any) -> IGCConfig:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from tiny_models import small_config
 
-from peft_igc.mappings.attention import LayerMix, close
+from peft_igc import IGCConfig
+from peft_igc.mappings.attention import LayerMix
 from peft_igc.mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
@@ -133,7 +134,7 @@ def test_the_update_depends_on_digits_places_sign_and_offset():
 
 def test_a_closed_mapping_writes_nothing_and_still_learns():
     mapping, index = writer(), torch.zeros(1, 3, dtype=torch.int64)
-    close(mapping)
+    IGCConfig.begin(None, mapping)
     update, _ = mapping(torch.randn(1, 3, H), NUMBER, torch.zeros(1, 1, dtype=torch.int64), index, index)
     assert not update.any()
     (update * torch.randn_like(update)).sum().backward()
