@@ -19,8 +19,7 @@ INTERFACES = ("hidden", "tokens")
 PROMPT_END = "prompt_end"
 SINCE_LAST_ANCHOR, MESSAGE, ROW = CONTEXTS = ("since_last_anchor", "message", "row")
 
-# Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
-# interface has no use for the last size of the hidden one.
+# Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B.
 SIZES: dict[str, dict[str, int]] = {
     "hidden": {
         "num_digits": 10,
@@ -30,6 +29,11 @@ SIZES: dict[str, dict[str, int]] = {
         "writing_dim": 512,
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "writing_ffn": 768},
+}
+# What an interface has no use for, with the only value that is allowed there.
+UNUSED: dict[str, dict[str, Any]] = {
+    "hidden": {"vocabulary": None, "write_again": True, "compares_numbers": False, "decimal_operands": False},
+    "tokens": {"writing_dim": None},
 }
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
@@ -103,7 +107,7 @@ def _check_names(config: Any) -> None:
 
 
 def _check_interface(config: Any) -> None:
-    """Validates the interface, its token table, and the probabilities that a reading is compared with."""
+    """Validates the interface, its facts about tokens, and the probabilities that a reading is compared with."""
     if config.interface not in INTERFACES:
         raise ValueError(f"`interface={config.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
     if (config.interface == "tokens") != (config.number_tokens is not None):
@@ -114,11 +118,6 @@ def _check_interface(config: Any) -> None:
         )
     if config.number_tokens is not None:
         TokenTable.check_facts(config.number_tokens)
-    elif config.vocabulary is not None:
-        raise ValueError(
-            "`vocabulary` has no meaning for the hidden interface. Leave it out, or use "
-            "`IGCConfig.from_tokenizer(tokenizer)`."
-        )
     least, heat = config.confidence, config.temperature
     by_kind = least if isinstance(least, dict) else dict.fromkeys(KINDS, least)
     if by_kind.keys() != set(KINDS):
@@ -133,30 +132,24 @@ def _check_interface(config: Any) -> None:
 
 def _set_sizes(config: Any) -> None:
     """Sets sizes that are None to the interface's default, and validates all sizes."""
-    sizes = SIZES[config.interface]
-    unused = SIZES["hidden"].keys() - sizes.keys()
-    for name in SIZES["hidden"]:
-        value = getattr(config, name)
-        if value is None:
-            setattr(config, name, sizes.get(name))
-        elif name in unused:
-            raise ValueError(f"`{name}={value!r}` has no meaning for `interface={config.interface!r}`. Leave it out.")
-    for name, unusual in (("write_again", False), ("compares_numbers", True), ("decimal_operands", True)):
-        if config.interface == "hidden" and getattr(config, name) is unusual:
-            raise ValueError(f"`{name}={unusual}` has no meaning for `interface='hidden'`. Leave it out.")
     for name in (one.name for one in dataclasses.fields(config) if isinstance(one.default, bool)):
         if not isinstance(value := getattr(config, name), bool):
             raise ValueError(f"`{name}={value!r}` is neither True nor False. Set `IGCConfig({name}=...)` to one.")
+    unused = UNUSED[config.interface]
+    for name, only in unused.items():
+        if (value := getattr(config, name)) != only:
+            raise ValueError(f"`{name}={value!r}` has no meaning for `interface={config.interface!r}`. Leave it out.")
+    for name, size in SIZES[config.interface].items():
+        if getattr(config, name) is None:
+            setattr(config, name, size)
     if config.result_digits is None:
         config.result_digits = config.num_digits
     for name, least in MINIMA.items():
-        value = getattr(config, name)
-        if name not in unused and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        value, most = getattr(config, name), MAXIMA[name]
+        if name not in unused and (type(value) is not int or not least <= value <= most):
             raise ValueError(
-                f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
+                f"`{name}={value!r}` is not an integer in {least}..{most}. Set `IGCConfig({name}=...)` to one."
             )
-        if isinstance(value, int) and value > MAXIMA[name]:
-            raise ValueError(f"`{name}={value}` is above {MAXIMA[name]:,}. Set `IGCConfig({name}=...)` to less.")
     for name in ("reading_dim", "writing_dim"):
         value = getattr(config, name)
         if value is not None and value % config.num_heads:
