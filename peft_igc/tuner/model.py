@@ -94,16 +94,10 @@ class IGCModel(BaseTuner):
         return key == self._target
 
     def _create_and_replace(
-        self,
-        peft_config: IGCConfig,
-        adapter_name: str,
-        target: nn.Module,
-        target_name: str,
-        parent: nn.Module,
-        current_key: str,
-        parameter_name: str | None = None,
+        self, peft_config: IGCConfig, adapter_name: str, target: nn.Module, *args: Any, **kwargs: Any
     ) -> None:
-        """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
+        """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced; further arguments
+        say how PEFT would replace it."""
         adapter_files.check_beside(adapter_name, peft_config, self.peft_config)
         base = innermost_model(self.model)
         adapter_files.check_names(base, self.peft_config)
@@ -158,13 +152,7 @@ class IGCModel(BaseTuner):
         yield
 
     # ------------------------------------------------------------------------------------------ removal
-    def _unload_and_optionally_merge(
-        self,
-        merge: bool = True,
-        progressbar: bool = False,
-        safe_merge: bool = False,
-        adapter_names: list[str] | None = None,
-    ) -> nn.Module:
+    def _unload_and_optionally_merge(self, merge: bool = True, **kwargs: Any) -> nn.Module:
         """Removes the layers, hooks and configs of all IGC adapters, and returns the model that was given.
 
         Overrides PEFT's version (0.21), which replaces each tuner layer by its `base_layer`. This layer is a child of
