@@ -116,20 +116,17 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     ) -> tuple[torch.device | None, torch.dtype | None]:
         """Device of the decoder layer's first parameter, and its first floating-point (or compute) dtype. PEFT's own
         (0.21) looks for `.weight`, which a decoder layer has not."""
-        device, dtype, executed_on = None, None, None
-        for module in base_layer.modules():
-            dtype = dtype or getattr(module, "compute_dtype", None)  # linear layers of bitsandbytes
-            hook = getattr(module, "_hf_hook", None)
-            executed_on = getattr(hook, "execution_device", None) if executed_on is None else executed_on
-        for name, parameter in base_layer.named_parameters():
-            if not name.startswith("igc."):
-                device = device or parameter.device
-                dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
+        modules = list(base_layer.modules())
+        parameters = [one for name, one in base_layer.named_parameters() if not name.startswith("igc.")]
+        dtypes = [getattr(module, "compute_dtype", None) for module in modules]  # linear layers of bitsandbytes
+        dtypes += [one.dtype for one in parameters if one.is_floating_point()]
+        device = parameters[0].device if parameters else None
         if device is not None and device.type == "meta":
             # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it. While
             # PEFT loads an adapter, the base has no hooks.
-            device = torch.device("cpu" if executed_on is None else executed_on)
-        return device, dtype
+            hooks = [getattr(getattr(module, "_hf_hook", None), "execution_device", None) for module in modules]
+            device = torch.device(next((one for one in hooks if one is not None), "cpu"))
+        return device, next((one for one in dtypes if one is not None), None)
 
     def bring_back(self, name: str) -> None:
         """Ends the off-loading of an adapter's weights by accelerate (1.15), which gives them back around a module's
