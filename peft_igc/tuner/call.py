@@ -137,19 +137,6 @@ def current_generation(model: nn.Module) -> Generation | None:
     return next((g for g in reversed(thread.generations) if g.model is model), None)
 
 
-def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> list[list[int]] | None:
-    """Anchors of the `generate` for which `model` drafts tokens (assisted decoding), or None.
-
-    The assistant is called repeatedly with the text so far as its `prompt` [B, at least P]. That text begins with the
-    prompt of the outer `generate`, whose anchors stay valid.
-    """
-    for generation in reversed(thread.generations):
-        if generation.model is not model and generation.prompt is not None and generation.anchors is not None:
-            if torch.equal(prompt[:, : generation.prompt.shape[1]], generation.prompt.to(prompt.device)):
-                return generation.anchors
-    return None
-
-
 @contextmanager
 def observing(observer: ObserverT) -> Iterator[ObserverT]:
     """Calls `observer`, which it yields, with every `steps.Step` and `steps.Writing` of this thread's forward passes.

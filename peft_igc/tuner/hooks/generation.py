@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..anchors import check_anchors, last_tokens
-from ..call import Generation, anchors_for_assistant, thread
+from ..call import Generation, thread
 from ..config_values import PROMPT_END
 from ..graphs import make_plan
 from ..state.cache import find_cache, states_of
@@ -80,8 +80,7 @@ class GenerateWrapper(Wrapper):
             before = mask.shape[1] - prompt.shape[1]
             anchors = [[at + before for at in row if at >= 0] for row in anchors.tolist()]
         elif ids is None or config is None or config.anchors.get(PROMPT_END):  # without ids nothing else can be found
-            outer = None if ids is None else anchors_for_assistant(self.model, ids)
-            anchors = last_tokens(mask.tolist()) if outer is None else outer
+            anchors = last_tokens(mask.tolist())
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)
