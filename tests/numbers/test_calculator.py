@@ -105,7 +105,7 @@ def test_every_signed_pair_up_to_three_digits_is_right(symbol, division):
     st.integers(1, 81),
 )
 @example([(10**40 - 1, 10**40 - 1, 2), (-(10**40) + 1, 1, 1)], "exact", 80)
-@example([(10**17, -(10**17), 0), (10**34, 10**17, 3)], "exact", 80)
+@example([(10**18, -(10**18), 0), (10**36, 10**18, 3)], "exact", 80)
 def test_up_to_forty_digits_every_row_is_what_python_integers_say(rows, division, result_digits):
     pairs, operators = [row[:2] for row in rows], [row[2] for row in rows]
     result = ask(pairs, operators, 40, result_digits, division)
@@ -128,7 +128,7 @@ def test_operands_that_are_no_numbers_are_undefined(rows, data):
     assert answers(result) == [expected_answer("+", a, b) for a, b in pairs]
 
 
-@pytest.mark.parametrize("width", [1, 8, 9, 10, 16, 17, 18, 33, 34, 35, 80, 81, 82, 200])
+@pytest.mark.parametrize("width", [1, 5, 6, 7, 11, 12, 13, 17, 18, 19, 36, 37, 80, 200])
 def test_no_width_overflows_int64(width):
     nines = 10**width - 1
     pairs = [(nines, nines), (nines, -1), (-nines, nines), (10 ** (width - 1), nines), (nines, 10 ** (width - 1))]
