@@ -34,11 +34,6 @@ def spelled(digits: Sequence[int], sign: int, scale: int = 0) -> str:
     return minus + text[:point] + "." * bool(places) + text[point:] + "%" * percent
 
 
-def decode(digits: Tensor, signs: Tensor) -> list[str]:
-    """The texts of well-formed integers, in row-major order: `digits` [..., D], and `signs` [...] 0 or 1."""
-    return canonical(digits, signs, torch.zeros_like(signs))
-
-
 def length(digits: Tensor) -> Tensor:
     """[...] int64 in 0..D: the number of digits [..., D] before the first placeholder."""
     return (digits != PAD).to(torch.int64).cumprod(-1).sum(-1)

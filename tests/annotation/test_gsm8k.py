@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import real_tokenizers
+from numbers_as_digits import decode
 from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_training import trainer
@@ -20,7 +21,6 @@ from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.digits import decode
 from peft_igc.text.values import Limits
 from peft_igc.tuner.anchor_rules import assistant_header
 from recipes.tiny_base.worked_solutions import WorkedSolutions

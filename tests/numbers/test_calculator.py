@@ -11,11 +11,11 @@ import torch
 from devices import no_synchronization
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numbers_as_digits import encode
+from numbers_as_digits import decode, encode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from peft_igc.numbers.calculator import Status, calculate
-from peft_igc.numbers.digits import PAD, decode
+from peft_igc.numbers.digits import PAD
 
 
 SYMBOLS = "+-*/"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
+from numbers_as_digits import decode
 
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.data.files import read_rows
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.digits import decode
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.labels import STEPS, RowCheck, checked_rows
 

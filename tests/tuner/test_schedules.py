@@ -31,11 +31,11 @@ from checks import (
     telling,
     watching,
 )
+from numbers_as_digits import decode
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from transformers import DynamicCache, StaticCache
 
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.digits import decode
 
 
 FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
