@@ -29,7 +29,8 @@ from torch.nn.utils.rnn import pad_sequence
 from ..data.columns import ALL_COLUMNS, COLUMNS, columns_of, has_number
 from ..data.files import write_rows
 from ..inference.decoding import batches_of, chat_text, eval_mode, longest_text, padding_token
-from ..text.literals import numbers as numbers_in
+from ..text import literals
+from ..text.pieces import split
 from ..text.values import Limits
 
 
@@ -196,8 +197,8 @@ def _choose(
 # ------------------------------------------------------------------------------------------ candidates
 def numbers_of(text: str) -> list[str]:
     """The integers of a text in their order, canonical: without separators and leading zeros, with their sign."""
-    understood = [(one.value, text[slice(*one.span)]) for one in numbers_in(text) if one.value is not None]
-    return [str(value) for value, written in understood if written.replace(",", "").isdecimal()]
+    understood = [one for one in literals.numbers_of(split(f"{text}\n")) if one.value is not None]
+    return [str(one.value) for one in understood if text[slice(*one.span)].replace(",", "").isdecimal()]
 
 
 def candidates(text: str, settings: Settings, report: Report) -> list[Calculation]:

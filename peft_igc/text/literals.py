@@ -1,7 +1,7 @@
 """The numbers of a text: which are literals, their exact values and signs, and what is numeric and not understood.
 
-* `numbers`: of a request in words, with all that is numeric. Not understood are numbers that touch letters, a dash, a
-  second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one` only
+* `numbers_of`: of a request in words, with all that is numeric. Not understood are numbers that touch letters, a dash,
+  a second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one` only
   at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates it.
 * `integers`: runs of digits, at which a network may point. One that touches a decimal point, a letter, `%`, an
   exponent, or a sign that is not known to leave a number whole, is broken: a part of a number gives a wrong answer.
@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
-from .pieces import CONTROL, Pieces, literal, past, split
+from .pieces import CONTROL, Pieces, literal, past
 from .values import Span
 
 
@@ -41,18 +41,9 @@ class Number(NamedTuple):
     at: int = 0  # its own piece
 
 
-def numbers(text: str) -> list[Number]:
-    """All numbers of a text, and all that is numeric and not understood.
-
-    Args:
-        text: as in `reading.read`.
-    """
-    return numbers_of(split(f"{text}\n"))
-
-
 def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:
-    """`numbers` of the pieces of a text, the last of which ends a line; with `percents` the number before a per cent
-    sign is understood, too."""
+    """All numbers of a text, and all that is numeric and not understood; with `percents` the number before a per cent
+    sign is understood, too. The last of the pieces ends a line."""
     found = []
     for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
         if pieces.kinds[at] == "number":

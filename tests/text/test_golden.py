@@ -21,7 +21,8 @@ from peft_igc import tiny_base
 from peft_igc.mappings.places import places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text import Limits, Value, Verdict, check, read
-from peft_igc.text.literals import integers, numbers
+from peft_igc.text.literals import integers, numbers_of
+from peft_igc.text.pieces import split
 from peft_igc.text.requests import answer
 
 
@@ -62,7 +63,7 @@ def outcome(line):
     """What is read of a line's text, in the form of the file."""
     text, limits = line["text"], Limits(**line.get("limits", {}))
     if "numbers" in line:
-        return {"numbers": ["?" if one.value is None else str(one.value) for one in numbers(text)]}
+        return {"numbers": ["?" if one.value is None else str(one.value) for one in numbers_of(split(f"{text}\n"))]}
     if "integers" in line:
         return {"integers": [digits or "?" for _, _, digits in integers(text)]}
     if "sentences" in line:
