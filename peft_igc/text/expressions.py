@@ -267,14 +267,7 @@ class Expression:
             if words is not None or (single and self.end < 0):  # `what is left of 9 after -8` has a sign
                 raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
             return self._wanted(stop)
-        if kind == "of":
-            return self._of(left)
-        if variable:
-            self._operator("*", left)
-            left -= 1
-        if joins or variable:
-            return self._wanted(left)
-        return at - 1
+        return self._wanted(left) if joins else at - 1
 
     def is_currency_after(self, at: int) -> bool:
         """Whether a piece is a currency after a number: `5€ - 3€`."""

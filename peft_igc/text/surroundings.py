@@ -39,8 +39,6 @@ _RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|
 
 def look_alike(read: Expression, text: str) -> Span | None:
     """The date, telephone number or range in an expression of a text, None if there is none."""
-    if not read.items:
-        return None
     start, end = read.items[-1].span[0], max(read.items[0].span[1], read.end)
     ranges = _RANGE.finditer(text, start, end)
     # Longer numbers are larger, leading zeros included.
