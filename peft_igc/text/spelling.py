@@ -208,10 +208,6 @@ class Row(NamedTuple):
                 break
         return first
 
-    def at(self, anchor: int) -> Progress | None:
-        """The progress of the step at an anchor, None without a result."""
-        return next((known for at, known in self.steps if at == anchor), None)
-
     def begun(self, steps: Iterable[tuple[int, Progress | None]]) -> Row:
         """The row with further steps, whose anchors come after those of all others."""
         found = dict(reversed([*steps]))  # the first of several at one anchor

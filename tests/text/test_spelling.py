@@ -141,7 +141,8 @@ def test_only_tokens_after_the_last_ones_are_counted():
     later, found = row.continued(more, 2, 2)
     assert [WORDS.texts[one.token] for one in found] == ["456"]
     assert row.continued(more, 2, 2)[1] == found  # the row before is as it was
-    assert later.continued(WORDS.encode("456"), 3, 3)[0].at(0).completed == 3
+    ((_, last),) = later.continued(WORDS.encode("456"), 3, 3)[0].steps
+    assert last.completed == 3
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class StepLog:
             for (place, (seen, at, index)), until in zip(sorted(places.items()), starts[1:], strict=True):
                 complete = None
                 if seen.rows:
-                    progress = seen.rows[at].at(place)
+                    progress = dict(seen.rows[at].steps).get(place)
                     if place >= finished.start:
                         given = ids[place - finished.start : until - finished.start]
                         complete = progress is not None and progress.is_spelled(given)
