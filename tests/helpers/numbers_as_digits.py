@@ -12,5 +12,4 @@ def encode(texts: list[str], width: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def decode(digits: torch.Tensor, signs: torch.Tensor) -> list[str]:
-    """The texts of integers, in row-major order."""
     return canonical(digits, signs, torch.zeros_like(signs))

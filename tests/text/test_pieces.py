@@ -46,4 +46,3 @@ def test_a_word_of_several_languages_keeps_the_class_of_english():
     assert all(kinds[word] == kind for kind, listed in ENGLISH.items() for word in listed)
     assert words().units["kilometers"] == words().units["km"] == ("length", "kilometer")
     assert (kinds["min"], "min" in words().operations, words().functions["min"]) == ("unit", False, "min")
-    assert words() is words()

@@ -18,8 +18,6 @@ from peft_igc.text.spelling import ENDS, Progress, Row, Spelled, Style
 properties = settings(max_examples=300, derandomize=True, deadline=None)
 
 VOCABULARIES = small_vocabularies.VOCABULARIES | {"points with digits": small_vocabularies.FUSED}
-
-
 SPELLERS = {name: words.table() for name, words in VOCABULARIES.items()}
 WORDS = small_vocabularies.VOCABULARIES["groups of three"]
 THREES = SPELLERS["groups of three"]
@@ -141,8 +139,7 @@ def test_only_tokens_after_the_last_ones_are_counted():
     later, found = row.continued(more, 2, 2)
     assert [WORDS.texts[one.token] for one in found] == ["456"]
     assert row.continued(more, 2, 2)[1] == found  # the row before is as it was
-    ((_, last),) = later.continued(WORDS.encode("456"), 3, 3)[0].steps
-    assert last.completed == 3
+    assert later.continued(WORDS.encode("456"), 3, 3)[0].steps[0][1].completed == 3
 
 
 @pytest.mark.parametrize(
