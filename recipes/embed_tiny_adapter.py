@@ -54,7 +54,7 @@ def save(model: Any, folder: Path, dtype: torch.dtype) -> int:
 def prompts(per_set: int) -> list[str]:
     """The prompts of all items."""
     sets = generated_sets(max(per_set // 10, 1), per_set, 0, Limits(decimal_operands=True)).values()
-    return [item["prompt"] for items in sets for item in items or ()]
+    return [item["prompt"] for items in sets for item in items]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -124,9 +124,9 @@ def peoples_texts() -> dict[str, Items]:
     return {name: [{"prompt": text, "target": due} for text, due in pairs] for name, pairs in short.items()}
 
 
-def all_sets(n: int, seed: int) -> dict[str, Items | None]:
-    """All sets by name, of generated ones `n` items; None for those whose texts are not at hand."""
-    sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
+def all_sets(n: int, seed: int) -> dict[str, Items]:
+    """All sets by name whose texts are at hand, of generated ones `n` items."""
+    sets = generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED)
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
     sets |= peoples_texts()
@@ -138,7 +138,7 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
 
 def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
     """The sets that a command names, or all whose texts are at hand."""
-    known = {name: items for name, items in all_sets(arguments.n, arguments.seed).items() if items is not None}
+    known = all_sets(arguments.n, arguments.seed)
     asked = arguments.sets or list(known)
     if unknown := [name for name in asked if name not in known]:
         raise ValueError(f"There are no sets {unknown}. The sets are {sorted(known)}; more with `PEFT_IGC_DATA`.")

@@ -75,7 +75,7 @@ def sets() -> dict[str, list[dict[str, Any]]]:
         found[name] = [item for file in files for item in plain_requests(file)]
     found |= {name: plain_requests(name) for name in ("decimal_plain_requests", "decimal_other_texts")}
     more = generated_sets(20, 300, 0, SUPPORTED) | peoples_texts()
-    return found | {name: items for name, items in more.items() if items is not None}
+    return found | more
 
 
 def measured(model: Any, tokenizer: Any) -> dict[str, Any]:
