@@ -85,7 +85,7 @@ def _number(pieces: Pieces, at: int, percents: bool) -> Number:
 
 
 def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
-    """Whether what follows a number belongs to it: `5km`, `5 k`, `5-year`, `3!`, `50%`."""
+    """Whether what follows a number belongs to it: `5km`, `5 million`, `5-year`, `3!`, `50%`."""
     kinds = pieces.kinds
     after = at + 1
     if kinds[after] == "currency" or (percents and kinds[after] == "%"):  # `5€`
@@ -93,7 +93,7 @@ def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
     if kinds[after] == "!":  # `91 minus 37!` exclaims, `3!` may not
         return kinds[past(kinds, after, 1, "!")] not in ("line", "control") or len(pieces.said[at]) < 2
     if kinds[after] == "space":
-        return kinds[past(kinds, after, 1, "space")] in ("scale", "letter", "ordinal")
+        return kinds[past(kinds, after, 1, "space")] in ("scale", "ordinal")
     if kinds[after] in _MARKS:
         pair = kinds[after] in _PAIRS and kinds[after + 1] == "number"  # 10:30, 3,5
         return pair or kinds[past(kinds, after, 1, *_MARKS)] in ALL_WORDS

@@ -79,6 +79,8 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         before = [one.at - 1 for one in operands]
         if len({pieces.said[at] for at in before if pieces.kinds[at] == "currency"}) > 1:
             raise Refused(Reason.CURRENCIES, operands[-1].span)
+        if operation in ("+", "-"):
+            _check_units(pieces, operands)
         said, named = stated_operations(pieces, operands)
         if said | named == {operation}:
             first, last = sorted((operands[0].at, operands[-1].at))
@@ -120,6 +122,19 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, fu
     if not number.may_negate:
         return number
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
+
+
+def _check_units(pieces: Pieces, operands: list[Number]) -> None:
+    """Refuses to add or subtract numbers of two units, or one with a letter after it, which may be a unit or a factor:
+    `4 l and 500 ml`, `5 m plus 300`. A letter alone between the numbers joins them: `5 n 3`."""
+    kinds, numbers, found = pieces.kinds, {one.at for one in operands}, set[str | tuple[str, str] | None]()
+    for one in operands:
+        at = past(kinds, one.at + 1, 1, "space")
+        word = pieces.said[at].casefold()
+        is_letter = kinds[at] == "letter" and past(kinds, at + 1, 1, "space") not in numbers
+        found.add(word if is_letter else words().units.get(word))
+    if len(found) > 1 and (None not in found or any(isinstance(one, str) for one in found)):
+        raise Refused(Reason.UNITS, operands[-1].span)
 
 
 def stated_operations(pieces: Pieces, operands: list[Number]) -> tuple[set[str], set[str]]:

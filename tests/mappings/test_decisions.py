@@ -107,8 +107,11 @@ def test_a_currency_sign_is_read_alike_whatever_the_tokenizer_makes_of_its_bytes
 
 
 def test_the_refusal_of_symbols_that_join_two_numbers_is_final(shipped):
-    for text in ("What is negative 12 + 5?", "add 3 + 4 to that", "sin(30) + 1 =", "avg 3 + 4 + 5 ="):
+    for text in ("What is negative 12 + 5?", "What is half of 3 + 4?", "sin(30) + 1 =", "avg 3 + 4 + 5 ="):
         assert decision(shipped, text).silence == "not_understood"
+    # Unless its cause is in another sentence, names an operation, or is that no sign is between the numbers.
+    for text in ("Seven is luck. What is 3 + 4?", "What is 3 + 4? Thanks a million", "Add: 3 + 4", "sum 3 4"):
+        assert decision(shipped, text).result == "7"
 
 
 def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipped):
@@ -222,13 +225,13 @@ def test_refused_texts_are_not_answered_by_the_network_after_an_equals_sign_and_
     assert len(closed) > 300
     plain = read_results(model, tokenizer, closed, raw=True)
     assert not [pair for pair in zip(closed, plain, strict=True) if pair[1] is not None]
+    asked = {line["text"]: line["asked"] for line in read if "asked" in line}
     results = read_results(model, tokenizer, [*refused])
-    answered = {text for text, result in zip(refused, results, strict=True) if result is not None}
-    assert answered & {*closed} <= WORDED
-    assert len(answered) <= MOST
+    wrong = {text for text, one in zip(refused, results, strict=True) if one not in (None, asked.get(text))}
+    assert wrong & {*closed} <= WORDED
+    assert len(wrong) <= MOST
 
 
-# Answered as messages, because two numbers and the name of an operation are all that they say.
-WORDED = {"Half of it is done. 350 divided by 14 =", "5 times 3 =", "88 times 4 =", "3 minus 9 ="}
-WORDED |= {"Chapter 88 times 4 =", "5 one-litre bottles + 3 =", "5 &times; 3 ="}
-MOST = 54
+# Answered as messages, although another value, or none, is asked for.
+WORDED = {"Chapter 88 times 4 =", "5 x x 3 =", "5 xor 3 ="}
+MOST = 29
