@@ -34,7 +34,7 @@ from peft_igc.trainer.precision import in_bf16
 
 MOST_WRONG = 0.003
 FURTHER_ITEMS = 650  # each text once
-READ, UNREAD, MENTIONS = MERGED.values()
+READ, UNREAD, MENTIONS, *_ = MERGED.values()
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
 ONE_STEP = {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
