@@ -44,7 +44,7 @@ def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculat
     out = asked(trained, "What is 58 times 36?", num_beams=4, num_return_sequences=4)
     width = 1 + len(prompt_tokens(trained[1], ["What is 58 times 36?"], False)[0])
     texts = trained[1].batch_decode(out.sequences[:, width:], skip_special_tokens=True)
-    spelled = [re.search(r"(?<!\d)2088(?!\.?\d)", text) is not None for text in texts]
+    spelled = [re.search(r"(?<![\d.])2088(?!\.?\d)", text) is not None for text in texts]
     assert [row[0].written for row in out.igc_steps] == spelled
     assert set(spelled) == {True, False}
 
