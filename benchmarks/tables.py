@@ -26,7 +26,7 @@ OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "divi
 TITLES = {
     "tiny": "right / wrong / silent",
     "smollm2": "layer 1",
-    "smollm2_layer_18": "layer 18, 62 authors",
+    "smollm2_layer_18": "layer 18, 68 authors",
     "gemma": "Gemma 270M",
     "smollm2_hidden": "hidden interface",
     "smollm2_lora": "LoRA alone",
