@@ -31,7 +31,7 @@ class MuonAdamW(torch.optim.AdamW):
     updates are torch's to the last bit.
 
     Args:
-        groups: Of parameters.
+        groups: Of parameters, those for Muon first.
         resting: Lists of parameters that are not updated in a step in which all their gradients are zero. A batch
             without operands gives the reading such gradients, and its momentum would move it anyway.
         options: Of AdamW.
@@ -170,12 +170,11 @@ def muon_adamw(adamw: torch.optim.Optimizer, model: nn.Module, rate: float, weig
             "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
             "Attach an IGC adapter, or leave the argument out."
         )
-    taken, groups = {id(p) for p in matrices}, list[dict[str, Any]]()
+    taken = {id(p) for p in matrices}
+    groups = [{"params": matrices, "lr": rate, "weight_decay": weight_decay, "momentum": 0.95}]
     for group in adamw.param_groups:
         if others := [p for p in group["params"] if id(p) not in taken]:
             groups.append({"params": others, "lr": group["lr"], "weight_decay": group["weight_decay"]})
-    # The last one, because trainers log the rate of the first. Schedules multiply both rates with the same factor.
-    groups.append({"params": matrices, "lr": rate, "weight_decay": weight_decay, "momentum": 0.95})
     names = [(one, name) for one in calculators(model) for name in one.adapter_layer_names]
     mappings = [mapping for one, name in names for mapping in getattr(one, name).values()]
     resting = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]

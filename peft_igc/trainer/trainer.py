@@ -36,7 +36,7 @@ from .collator import ours, single_digits
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
 from .labels import ROW_COLUMNS, STEPS, RowCheck, checked_rows
-from .optimizer import calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
+from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import KeptOutputs, read_alone
 from .record import CURVES, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
@@ -191,6 +191,15 @@ class IGCTrainer(SFTTrainer):
         if muon_rate is not None:
             self.optimizer = made = muon_adamw(made, trained, muon_rate, self.args.weight_decay)
         return made
+
+    def _get_learning_rate(self) -> float:
+        """As the parent's, which is that of the first group; with Muon AdamW's, and Muon's as `learning_rate_muon`."""
+        rate: float = super()._get_learning_rate()
+        made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
+        if isinstance(made, MuonAdamW) and len(made.param_groups) > 1:
+            self._metrics["train"]["learning_rate_muon"] = [rate]
+            rate = made.param_groups[1]["lr"]
+        return rate
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         """As the parent's, but of two stages the first has rows of similar length in a batch."""

@@ -47,10 +47,12 @@ def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_o
         assert [name for name, value in later.items() if not torch.equal(after[1][name], value)] == []
 
 
-def test_with_muon_the_log_has_the_rate_of_adamw(tmp_path):
+def test_with_muon_the_log_has_the_rates_of_both_parts(tmp_path):
     made = trainer(tmp_path, igc_muon_learning_rate=0.02, learning_rate=0.005, lr_scheduler_type="constant")
     made.train()
-    assert [log["learning_rate"] for log in made.state.log_history if "learning_rate" in log] == [0.005] * 2
+    logs = [log for log in made.state.log_history if "learning_rate" in log]
+    assert [(log["learning_rate"], log["learning_rate_muon"]) for log in logs] == [(0.005, 0.02)] * 2
+    assert "learning_rate_muon" not in made.state.log_history[-1]
 
 
 def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path):
@@ -73,7 +75,7 @@ def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_w
     optimizer = made.create_optimizer()
     assert made.optimizer is optimizer
     assert made.create_optimizer() is optimizer
-    *adamw, muon = optimizer.param_groups
+    muon, *adamw = optimizer.param_groups
     assert (muon["weight_decay"], muon["lr"]) == (0.05, 0.02)
     assert {(group["betas"], group["eps"]) for group in adamw} == {((0.8, 0.7), 1e-4)}
     decayed = made.get_decay_parameter_names(made.model)
