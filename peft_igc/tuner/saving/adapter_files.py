@@ -134,18 +134,26 @@ def checked_weights(model: nn.Module, config: Any, adapter_name: str, saved: Wei
     trained_on = config.to_dict()["base_model_name_or_path"]  # the embedded base by its name
     name = f"`{type(base).__name__}`" + (f" (`{base.config.name_or_path}`)" if base.config.name_or_path else "")
     weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
-    shapes = {k: (tuple(given[k].shape), tuple(own[place].shape)) for k, place in places.items() if k in given}
-    wrong = [k for k, (found, due) in shapes.items() if found != due and not k.endswith(VOCABULARY)]
-    faults = {
-        "are missing": [f"`{k}`" for k in sorted({*places} - {*given})],
-        "are unexpected": [f"`{k}`" for k in sorted({*given} - {*places})],
-        "are of another shape": [f"`{k}` of {shapes[k][0]}, not {shapes[k][1]}" for k in wrong],
-    }
-    if found := "; ".join(f"{len(names)} {what}, such as {names[0]}" for what, names in faults.items() if names):
+    cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
+    problem = f"{weights} are not those of the adapter that its config describes on {name}"
+    missing, unknown = sorted({*places} - {*given}), sorted({*given} - {*places})
+    if missing or unknown:
+        both = (missing, "are missing"), (unknown, "are unexpected")
+        found = "; ".join(f"{len(names)} {what}, such as `{names[0]}`" for names, what in both if names)
+        raise ValueError(f"{problem}: {found}. {cure}")
+    wrong = [k for k, place in places.items() if own[place].shape != given[k].shape and not k.endswith(VOCABULARY)]
+    for key in wrong:
+        # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
+        if key.endswith(".igc_input_mapping.norm.weight") and given[key].dim() == 1:
+            raise ValueError(
+                f"{weights} are for a base model of hidden size {len(given[key])}, but {name} has "
+                f"{len(own[places[key]])}. {cure}"
+            )
+    if wrong:
+        shapes = tuple(given[wrong[0]].shape), tuple(own[places[wrong[0]]].shape)
         raise ValueError(
-            f"{weights} are not those of the adapter that its config describes on {name}: {found}. Load them onto the "
-            f"base model that they were trained on{f', `{trained_on}`,' if trained_on else ''} with the "
-            "`adapter_config.json` saved with them."
+            f"{weights} do not fit the adapter's config: `{wrong[0]}` has shape {shapes[0]}, the config requires "
+            f"{shapes[1]} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
         )
     for key, value in given.items():
         if key.endswith(VOCABULARY):
