@@ -4,6 +4,7 @@ Errors name the folder and the cure. Nothing is moved to a device.
 Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`
 """
 
+import json
 import pickle
 import re
 import warnings
@@ -198,13 +199,15 @@ def _warn_of_base(folder: Path, config: PeftConfig, base: Any) -> None:
 def read_config(folder: Path) -> PeftConfig:
     """The config of the adapter in a folder, which may be of any PEFT method.
 
-    PEFT (0.21) would read a file of any size, and does not catch the errors of one in another encoding or nested too
-    deep.
+    The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
+    and would read one of any size.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:
         raise ValueError(f"`{path}` has {size:,} bytes, which no config has. Copy the folder again.")
     try:
+        if not isinstance(json.loads(path.read_bytes()), dict):
+            raise TypeError("it is no JSON object")
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type is None:
             raise KeyError("peft_type")
