@@ -376,9 +376,10 @@ class IGCTrainer(SFTTrainer):
     def _load_best_model(self) -> None:
         """As the parent's, which only loads the active adapter, and with all other trained weights."""
         folder = Path(str(self.state.best_model_checkpoint))
-        if self._igc_config is None or not load_trained(self.model, folder):
+        if not (loaded := self._igc_config is not None and load_trained(self.model, folder)):
             super()._load_best_model()
-        if folder.is_dir():  # else the parent only warns, and the weights stay those of the last step
+        # If the checkpoint is missing, the parent only warns, and the weights stay those of the last step.
+        if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
             self._igc_kept_step = self.state.best_global_step
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
