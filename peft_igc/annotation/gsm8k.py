@@ -138,6 +138,7 @@ def convert(rows: Iterable[Mapping[str, Any]], tokenizer: Any, config: IGCConfig
 
 def _check_tools(tokenizer: Any, config: IGCConfig) -> None:
     """Refuses a config and a tokenizer with which no annotation finds its anchor."""
+    name = type(tokenizer).__name__
     if not Rules.of(config).inline:
         raise ValueError(
             "The config has no anchor rule within texts (`inline` of `anchors`), so no annotation would have an "
@@ -145,9 +146,11 @@ def _check_tools(tokenizer: Any, config: IGCConfig) -> None:
         )
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
-            f"`{type(tokenizer).__name__}` is a slow tokenizer, which does not return the offsets of its tokens. Load "
-            "a fast one with `AutoTokenizer.from_pretrained(...)`."
+            f"`{name}` is a slow tokenizer, which does not return the offsets of its tokens. Load a fast one with "
+            "`AutoTokenizer.from_pretrained(...)`."
         )
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError(f"`{name}` has no chat template. Set `tokenizer.chat_template`.")
     check_tokenizer(config.token_table, tokenizer)
 
 

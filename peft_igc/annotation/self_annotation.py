@@ -144,6 +144,8 @@ def annotate(
         if any(row.get(name) is not None for name in ALL_COLUMNS):
             raise ValueError(f"row {index} has operand columns already. Remove them, or leave the row out.")
     parts = [read_row(row, f"row {index}") for index, row in enumerate(given)]
+    if not tokenizer.chat_template and any(not isinstance(part.context, str) for part in parts):
+        raise ValueError("The tokenizer has no chat template, but rows hold messages. Set `tokenizer.chat_template`.")
     report, found = Report(rows=len(given)), list[Calculation | None]()
     with eval_mode(model):
         for chosen in batches_of([[]] * len(parts), size, progress):  # of equal lengths, so in their order
@@ -299,8 +301,7 @@ def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> 
     if isinstance(context, str):
         return tokenizer(note + context)["input_ids"]
     *before, last = context
-    cure = "Set `tokenizer.chat_template`, or change the row."
-    text = chat_text(tokenizer, [*before, last | {"content": note + last["content"]}], cure)
+    text = chat_text(tokenizer, [*before, last | {"content": note + last["content"]}], "Change the row.")
     return tokenizer(text, add_special_tokens=False)["input_ids"]  # the template adds them
 
 

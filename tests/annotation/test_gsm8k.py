@@ -189,7 +189,7 @@ def test_a_config_or_a_tokenizer_that_cannot_be_used_is_refused():
             config(anchors={"prompt_end": True}),
             r"no anchor rule within texts .* anchors=\[\.\.\., \"=\"\]",
         ),
-        (bare, config(), r"tokenizer\.chat_template is not set"),  # of transformers
+        (bare, config(), r"has no chat template\. Set `tokenizer\.chat_template`"),
         (other, config(), "row 0: the chat template of .* changes the solution 'It is 3'"),
         (tokenizer(), changed, "differs from the tokenizer that the adapter was created with"),
     ):
