@@ -10,7 +10,6 @@ step, and results as tensors.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from ..numbers.calculator import Result, Status
 from ..numbers.digits import classes
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL, words
+from ..text.pieces import kind_of as kind_of_piece
 from ..text.reading import read
 from ..text.requests import Stated, answer
 from ..text.values import Limits, Reason, Refusal, Span, Value, written
@@ -34,8 +34,6 @@ ARITHMETIC, GIVEN, LISTS = KINDS = ("arithmetic", "functions", "lists")
 LEAST_ASKED = 0.5  # probability below which nothing is written, whatever `confidence` is
 STATED_ODDS = 2.0  # of the odds that a calculation is asked, where the text states the operation that is read
 _DASHES = ("-", "\u2212", "－")
-_OPEN = (Reason.NO_EXPRESSION, Reason.OTHER_NUMBER, Reason.MALFORMED, Reason.UNBALANCED)
-_MARKS, _SENTENCE_END = ".,:;?!/(", re.compile(r"[.?!]\s|\n")
 _NOWHERE = (-1, -1)
 _UNDEFINED = (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT)
 _STATUSES = dict.fromkeys(_UNDEFINED, Status.UNDEFINED) | {Reason.INEXACT: Status.INEXACT}
@@ -105,19 +103,26 @@ class Said(NamedTuple):
     def refuses_between(self, first: Span, second: Span) -> bool:
         """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
 
-        The network's is what may be a date or a size, unless a dash joins it, and so are further numbers, numbers
-        without a sign between, and a cause that is in another sentence or names an operation: `subtract: 71 - 16`.
+        The network's is what may be a date or a size, unless a dash joins it, and so are further numbers, two numbers
+        with a space between that are no group of thousands (`sum 34 12`), a bracket that is before them (`:) 3 + 4`),
+        and their operation before a colon (`Subtract: 71 - 16`).
         """
         between, found = self.text[first[1] : second[0]], self.found
-        if isinstance(found, Value) or any(map(str.isalpha, between)) or found.reason in _OPEN:
+        if isinstance(found, Value) or any(map(str.isalpha, between)):
             return False
-        if found.reason is Reason.LOOK_ALIKE:  # `747-400`, `1914-18`, but `7000 - 350` and `3600/60` may be asked for
-            tight = self.text[first[1] : second[0] + 1].startswith(_DASHES)
-            return tight and not self.text[second[0] : second[0] + 1].isspace()
         begin, end = found.culprit or first
-        apart = self.text[min(end, second[1]) : max(begin, first[0])]
-        named = self.text[begin:end].casefold().strip(_MARKS) in words().operations
-        return not (named or _SENTENCE_END.search(apart))
+        match found.reason:
+            case Reason.NO_EXPRESSION | Reason.OTHER_NUMBER:
+                return False
+            case Reason.LOOK_ALIKE:  # `747-400`, `1914-18`, but `7000 - 350` and `3600/60` may be asked for
+                tight = self.text[first[1] : second[0] + 1].startswith(_DASHES)
+                return tight and not self.text[second[0] : second[0] + 1].isspace()
+            case Reason.MALFORMED:
+                return not between.isspace() or len(self.text[slice(*second)].strip()) == 3
+            case Reason.UNBALANCED:
+                return end > first[0]
+        sign, name = kind_of_piece(between.strip()), words().operations.get(self.text[begin:end].casefold().strip(":"))
+        return name != {"x": "*"}.get(sign, sign) or ":" not in self.text[begin : first[0]]
 
     def _has_no_words(self) -> bool:
         """Whether the message has numbers and signs only."""

@@ -2,8 +2,8 @@
 
 In: a text, an operation, the characters of its operands, and which of them are negated. Out: the `Value`, exact, or a
 `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
-two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
-one operation, in words or symbols, and another one is meant.
+three ways only: an operand is not understood, or something numeric that is not understood touches it; the numbers have
+different units; or the text states one operation, in words or symbols, and another one is meant.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
 _STATES = frozenset({"space", "currency", "operator", "minus", "link", *_SYMBOLS})  # may state an operation alone
+_FACTORS = frozenset("bBtTM")  # of billions, trillions and millions
 _POWERS = frozenset({"squared", "cubed"})  # may name the function itself
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
@@ -79,8 +80,7 @@ def answer(text: str, operation: str, spans: Sequence[Span], negated: Sequence[b
         before = [one.at - 1 for one in operands]
         if len({pieces.said[at] for at in before if pieces.kinds[at] == "currency"}) > 1:
             raise Refused(Reason.CURRENCIES, operands[-1].span)
-        if operation in ("+", "-"):
-            _check_units(pieces, operands)
+        _check_units(pieces, operands, operation)
         said, named = stated_operations(pieces, operands)
         if said | named == {operation}:
             first, last = sorted((operands[0].at, operands[-1].at))
@@ -124,16 +124,24 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, fu
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
 
 
-def _check_units(pieces: Pieces, operands: list[Number]) -> None:
-    """Refuses to add or subtract numbers of two units, or one with a letter after it, which may be a unit or a factor:
-    `4 l and 500 ml`, `5 m plus 300`. A letter alone between the numbers joins them: `5 n 3`."""
+def _check_units(pieces: Pieces, operands: list[Number], operation: str) -> None:
+    """Refuses numbers of different units, and numbers with a letter after them, which may be a unit, a factor or a
+    variable: in a product or quotient units of one quantity, and factors; else also a letter after some of them only.
+    An `n` alone between two numbers joins them: `5 n 3`."""
     kinds, numbers, found = pieces.kinds, {one.at for one in operands}, set[str | tuple[str, str] | None]()
     for one in operands:
         at = past(kinds, one.at + 1, 1, "space")
-        word = pieces.said[at].casefold()
-        is_letter = kinds[at] == "letter" and past(kinds, at + 1, 1, "space") not in numbers
-        found.add(word if is_letter else words().units.get(word))
-    if len(found) > 1 and (None not in found or any(isinstance(one, str) for one in found)):
+        joins = pieces.said[at] == "n" and past(kinds, at + 1, 1, "space") in numbers
+        is_letter = kinds[at] == "letter" and not joins
+        found.add(pieces.said[at] if is_letter else words().units.get(pieces.said[at].casefold()))
+    letters = {one for one in found if isinstance(one, str)}
+    differ = len(found) > 1 and (None not in found or bool(letters))
+    if operation in ("*", "/"):
+        quantities = [one[0] for one in found if isinstance(one, tuple) and one[0] != "duration"]  # 3 hours, 5 days
+        differ &= None not in found and (bool(letters) or len(quantities) > len(set(quantities)))
+        money = any(kinds[one.at - 1] == "currency" for one in operands)
+        differ |= bool(letters & _FACTORS) or (money and bool(letters))
+    if differ:
         raise Refused(Reason.UNITS, operands[-1].span)
 
 

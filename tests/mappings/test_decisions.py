@@ -107,11 +107,15 @@ def test_a_currency_sign_is_read_alike_whatever_the_tokenizer_makes_of_its_bytes
 
 
 def test_the_refusal_of_symbols_that_join_two_numbers_is_final(shipped):
-    for text in ("What is negative 12 + 5?", "What is half of 3 + 4?", "sin(30) + 1 =", "avg 3 + 4 + 5 ="):
-        assert decision(shipped, text).silence == "not_understood"
-    # Unless its cause is in another sentence, names an operation, or is that no sign is between the numbers.
-    for text in ("Seven is luck. What is 3 + 4?", "What is 3 + 4? Thanks a million", "Add: 3 + 4", "sum 3 4"):
-        assert decision(shipped, text).result == "7"
+    for text in (
+        *("What is negative 12 + 5?", "What is half of 3 + 4?", "sin(30) + 1 =", "avg 3 + 4 + 5 =", "Divide: 12 - 4"),
+        *("Take 3 + 4. Then double it.", "What is 7 + 4? Then take half.", "to that add 3 + 4", "What is 5 + * 3?"),
+        *("sum 10 000", "could you please 7-11", "What is 7 + 4? Add: five"),
+    ):
+        assert decision(shipped, text).result == "", text
+    # Unless no sign is between the numbers, a bracket is before them, or their own operation with a colon.
+    for text in ("sum 3 4", "hi :) 3 + 4", "Add: 3 + 4", "ADDITION PROBLEM: 3 + 4"):
+        assert decision(shipped, text).result == "7", text
 
 
 def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipped):
