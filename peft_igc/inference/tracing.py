@@ -90,6 +90,11 @@ class Recording:
         # The batches that may go on, by the generation, the KV cache or the call, which are not kept alive.
         self._open: weakref.WeakKeyDictionary[Any, _Batch] = weakref.WeakKeyDictionary()
 
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps of all texts."""
+        return [step for text in self.texts for step in text.steps]
+
     def to_json(self, *, prompts: bool = False) -> str:
         """The records as in `records.json_lines`."""
         return json_lines(self.texts, prompts=prompts)
