@@ -24,6 +24,7 @@ from ..tuner.saving.saved_fields import OldFormatError
 
 
 MOST_CONFIG = 1 << 26  # bytes of a config; it has some ten thousand at most
+LONGEST_ERROR = 400  # characters of another package's error, which may quote a value of any size
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
@@ -215,8 +216,8 @@ def read_config(folder: Path) -> PeftConfig:
         raise OldFormatError(error.what, str(folder)) from None
     except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
         text = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
-        # Another package's error may quote a value of any size.
-        raise ValueError(f"`{path}` cannot be read: {text.rstrip('.'):.400}. Copy the folder again.") from error
+        text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."
+        raise ValueError(f"`{path}` cannot be read: {text.rstrip('.')}. Copy the folder again.") from error
     return IGCConfig.from_pretrained(str(folder)) if isinstance(config, IGCConfig) else config
 
 
