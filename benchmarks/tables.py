@@ -35,14 +35,14 @@ VERDICTS = ("right", "wrong", "silent")
 UNREAD = ("eleventh_plain_requests", "twelfth_plain_requests")
 SELDOM_READ = tuple(f"{author}_plain_requests" for author in ("third", "sixth", "seventh", "eighth"))
 MERGED = {  # sets of several authors that are one row
-    "requests that were read here, four authors": tuple(
+    "requests that were read, four authors": tuple(
         f"{author}plain_requests" for author in ("", "new_", "fourth_", "fifth_")
     ),
-    "requests of which those refused by rule were read here, four authors": SELDOM_READ,
-    "calculations that are only mentioned, three authors": tuple(
+    "requests that were partly read, four authors": SELDOM_READ,
+    "calculations only mentioned, three authors": tuple(
         f"{author}mentioned_calculations" for author in ("", "more_", "new_")
     ),
-    "requests that nobody here has read, two authors": UNREAD,
+    "requests that nobody has read, two authors": UNREAD,
     "their texts that ask for nothing": ("eleventh_other_texts", "twelfth_other_texts"),
 }
 

