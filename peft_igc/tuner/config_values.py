@@ -139,8 +139,8 @@ def _set_sizes(config: Any) -> None:
     for name, only in unused.items():
         if (value := getattr(config, name)) != only:
             raise ValueError(
-                f"`{name}={str(value):.40}` has no meaning for `interface={config.interface!r}`. Leave it out, or make "
-                "the config with `IGCConfig.from_tokenizer(tokenizer)`."
+                f"`{name}={str(value):.40}` has no meaning for `interface={config.interface!r}`. Leave it out, or "
+                "make the config with `IGCConfig.from_tokenizer(tokenizer)`."
             )
     for name, size in SIZES[config.interface].items():
         if getattr(config, name) is None:
