@@ -41,7 +41,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     if arguments.adapter == TINY:
         raise ValueError(
             "`--adapter tiny` is part of the package, and its config is not changed. Name a folder of yours, such as "
-            "one made by `peft-igc demo`."
+            "one made by `peft-igc demo` or by `peft_igc.tiny_igc()[0].save_pretrained(FOLDER)`."
         )
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)

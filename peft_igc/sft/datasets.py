@@ -309,7 +309,7 @@ def _check_columns(name: str, part: Any, text_field: str, with_operands: bool) -
     check_names(columns if with_operands else (), f"The dataset `{name}`")
     if hasattr(part, "__len__") and not len(part):
         raise ValueError(f"The dataset `{name}` has no rows.")
-    if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
+    if not columns or columns & {"messages", "conversations", "prompt", "input_ids", text_field}:
         return
     raise ValueError(
         f"The dataset `{name}` has the columns {_listed(columns)}. Write each row as `messages`, as `prompt` and "

@@ -185,6 +185,7 @@ def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
     for name, message in (
         (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. Write each row as `"),
         (write(tmp_path / "q", [{"question": "a"}]), "has the columns question. Write each row as `messages`, as"),
+        (write(tmp_path / "p", [{"promt": "a", "completion": "b"}]), "has the columns completion, promt. Write each"),
         (str(tmp_path / "empty.jsonl"), "empty.jsonl` has no rows"),
         (str(tmp_path / "blank.jsonl"), "blank.jsonl`"),
         (str(tmp_path / "broken.jsonl"), "broken.jsonl`, line 2: not valid JSON"),
