@@ -49,7 +49,7 @@ class Reason(enum.IntEnum):
     UNBALANCED = 23, "brackets that do not match"
     LOOK_ALIKE = 24, "two numbers that may be a date, a range, a score or a size"
     CURRENCIES = 25, "different currencies"
-    UNITS = 26, "a sum of different units of measurement"
+    UNITS = 26, "different units, or a letter that may be one"
     OTHER_OPERATION = 27, "the text states another operation than the network reads"
 
 
