@@ -33,12 +33,12 @@ TITLES = {
 }
 VERDICTS = ("right", "wrong", "silent")
 UNREAD = ("eleventh_plain_requests", "twelfth_plain_requests")
-SELDOM_READ = tuple(f"{author}_plain_requests" for author in ("third", "sixth", "seventh", "eighth"))
+PARTLY_READ = tuple(f"{author}_plain_requests" for author in ("third", "sixth", "seventh", "eighth"))
 MERGED = {  # sets of several authors that are one row
     "requests that were read, four authors": tuple(
         f"{author}plain_requests" for author in ("", "new_", "fourth_", "fifth_")
     ),
-    "requests that were partly read, four authors": SELDOM_READ,
+    "requests that were partly read, four authors": PARTLY_READ,
     "calculations only mentioned, three authors": tuple(
         f"{author}mentioned_calculations" for author in ("", "more_", "new_")
     ),

@@ -34,7 +34,7 @@ from peft_igc.trainer.precision import in_bf16
 
 MOST_WRONG = 0.003
 FURTHER_ITEMS = 650  # each text once
-READ, UNREAD, MENTIONS, *_ = MERGED.values()
+READ, PARTLY_READ, MENTIONS, *_ = MERGED.values()
 
 SMOLLM2, TINY = "smollm2_135m", "tiny_by_hand"
 ONE_STEP = {"rows": 32, "covering": 0, "steps": 1, "batch_size": 32}
@@ -71,7 +71,7 @@ def sets() -> dict[str, list[dict[str, Any]]]:
         "unread_authors": texts_of_authors("measured", AUTHOR_ITEMS, 0, SUPPORTED),
         "further_author": texts_of_authors("further", FURTHER_ITEMS, 0, SUPPORTED),
     }
-    for name, files in (("unread_requests", UNREAD), ("read_requests", READ), ("mentions", MENTIONS)):
+    for name, files in (("unread_requests", PARTLY_READ), ("read_requests", READ), ("mentions", MENTIONS)):
         found[name] = [item for file in files for item in plain_requests(file)]
     found |= {name: plain_requests(name) for name in ("decimal_plain_requests", "decimal_other_texts")}
     more = generated_sets(20, 300, 0, SUPPORTED) | peoples_texts()
