@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, (run, text, options) in _COMMANDS.items():
         # TRL parses the arguments of `sft`: without prefix characters its parser takes each of them as a value.
         more: dict[str, Any] = {"prefix_chars": "\0", "add_help": False} if run is commands.sft else {}
-        command = subparsers.add_parser(name, help=text, **more)
+        command = subparsers.add_parser(name, help=text, allow_abbrev=False, **more)
         command.set_defaults(run=run)
         for names, settings in options:
             if settings.get("default") not in (None, False, []):

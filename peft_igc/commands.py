@@ -52,7 +52,9 @@ def calibrate(arguments: argparse.Namespace) -> int:
     for kind, least in found.kinds.items():
         for point in (point for point in found.tested[kind] if point.confidence in (0.0, least)):
             counts = f"right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}"
-            print(f"  {kind} with confidence {point.confidence:g}: {counts}")
+            more = point.confidence == least and point.wrong > arguments.wrong * sum(point[1:])
+            doubt = f"; more than {arguments.wrong:.1%} wrong: give more texts" if more else ""
+            print(f"  {kind} with confidence {point.confidence:g}: {counts}{doubt}")
     print(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` next to it")
     return 0
 

@@ -126,18 +126,10 @@ class TokenInputMapping(nn.Module):
     def _point(self, kept: Tensor, places: PlaceTensors) -> Pointing:
         """Reads n steps at once, with n in place of the dimensions B and A: points at two numbers, marks them, and
         classifies the operator in a second pass over the places."""
-        number, sentence, visible = places.is_number, places.sentence, (places.positions >= 0)[:, None]  # [n, 1, W]
-        x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
-        x = x.to(self.compression.weight.dtype)
-        value = self.number if self.comparisons is None else self.number + self.comparisons[places.compared]
-        x = torch.where((places.kinds == 1)[..., None], value.to(x.dtype), x)  # Eq. 2
-        if self.set_columns is not None:
-            x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.facts).to(x.dtype), x)
-        x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
+        number, sentence = places.is_number, places.sentence
+        x, visible, distance = self.placed(kept, places)
         first = len(self.encoder) - len(self.encoder) // 2
-        place = torch.arange(x.shape[1], device=x.device)
-        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
-        x = self._encode(x, visible, distance, slice(first))
+        x = self.encode(x, visible, distance, slice(first))
         memory, slots = self._attend(x, visible, self.slots[:2])
         query = float_logits(self.pointer, slots)  # [N, 2, d]
         with torch.autocast(x.device.type, enabled=False):  # in float32, as all logits
@@ -153,7 +145,7 @@ class TokenInputMapping(nn.Module):
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         if self.set_means is not None:
             x = x + self.set_means.to(x.dtype) * _column_means(x, places)
-        x = self._encode(x, visible, distance, slice(first, None))
+        x = self.encode(x, visible, distance, slice(first, None))
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
             marks = scores.new_zeros(len(scores), 0, 3)
@@ -163,6 +155,20 @@ class TokenInputMapping(nn.Module):
         operator = float_logits(self.operator_head, slots[:, 0])  # Eq. 7
         found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
         return Pointing(scores, operator, marks, *found)
+
+    def placed(self, kept: Tensor, places: PlaceTensors) -> tuple[Tensor, Tensor, Tensor]:
+        """What the encoder gets of n steps: the places x [n, W, d], which of these exist [n, 1, W] bool, and an index
+        of the distance between two of them [W, W]."""
+        x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
+        x = x.to(self.compression.weight.dtype)
+        value = self.number if self.comparisons is None else self.number + self.comparisons[places.compared]
+        x = torch.where((places.kinds == 1)[..., None], value.to(x.dtype), x)  # Eq. 2
+        if self.set_columns is not None:
+            x = torch.where((places.kinds == 1)[..., None], x + self.set_columns(places.facts).to(x.dtype), x)
+        x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
+        place = torch.arange(x.shape[1], device=x.device)
+        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE
+        return x, (places.positions >= 0)[:, None], distance
 
     def _marks(self, memory: Tensor, slot: Tensor, number: Tensor) -> Tensor:
         """Log-probabilities [N, W, 3] that each place of memory [N, W, d] is no operand, or one with a sign."""
@@ -174,7 +180,7 @@ class TokenInputMapping(nn.Module):
         score = score.masked_fill(~number, NEVER)
         return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 
-    def _encode(self, x: Tensor, visible: Tensor, distance: Tensor, layers: slice) -> Tensor:
+    def encode(self, x: Tensor, visible: Tensor, distance: Tensor, layers: slice) -> Tensor:
         """Some of the encoder layers on the places x [N, W, d], with relative position biases of `distance` [W, W], an
         index of each (Eq. 3)."""
         for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):

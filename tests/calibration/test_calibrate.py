@@ -15,6 +15,7 @@ from peft_igc.calibration import calibrate
 from peft_igc.calibration.calibrate import (
     TEMPERATURES,
     THRESHOLDS,
+    Calibration,
     OperatingPoint,
     PromptReading,
     check_items,
@@ -173,7 +174,7 @@ def test_items_that_cannot_calibrate_are_refused():
             check_items([item])
 
 
-def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys):
+def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys, monkeypatch):
     model, _ = make(**SMALL)
     model.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
     data = tmp_path / "texts.jsonl"
@@ -195,6 +196,11 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys):
     assert "`--least 1` is not a share" in capsys.readouterr().err
     assert main(["calibrate", "--base", "tiny", "--adapter", "tiny", "--data", str(data)]) == 2
     assert "`--adapter tiny` is part of the package" in capsys.readouterr().err
+    curve = {"arithmetic": [OperatingPoint(least, 5, 2, 13) for least in THRESHOLDS]}
+    monkeypatch.setattr(calibrate, "calibrate", lambda *_, **__: Calibration(1.0, 0.9, {}, curve, curve))
+    for wrong, is_said in (("0.09", True), ("0.1", False)):
+        assert main([*command, "--wrong", wrong]) == 0
+        assert ("% wrong: give more texts" in capsys.readouterr().out) is is_said
 
 
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():

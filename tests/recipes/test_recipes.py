@@ -14,12 +14,15 @@ from peft import LoraConfig, get_peft_model
 from tiny_training import save_base
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import IGCConfig, tiny_base, tiny_igc
 from peft_igc.inference.evaluation import trace
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import igc_config
 from peft_igc.sft.launch import CONFIGS
+from peft_igc.trainer.optimizer import calculators
+from peft_igc.tuner.base_model import TINY_FOLDER
+from recipes import teach_reading
 from tests.sft.conftest import _no_launch  # noqa: F401 - a fixture
 from tests.sft.test_sft import CHATS, QUICK, write
 
@@ -94,6 +97,19 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, tmp_pa
     if recipe.get("igc_adapter") != "lora":
         anchors = 1 + ("=" in (recipe.get("igc_anchors") or []))  # in this prompt
         assert len(trace(model, tokenizer, "12+30=", max_new_tokens=2).steps) == anchors
+
+
+def test_what_a_teacher_teaches_is_saved_with_the_writing_of_the_package(tmp_path, monkeypatch):
+    losses, loss = [], teach_reading.Student.loss
+    monkeypatch.setattr(teach_reading, "WARMUP", 1)
+    monkeypatch.setattr(teach_reading.Student, "loss", lambda *given: losses.append(loss(*given)) or losses[-1])
+    options = f"--teacher {TINY_FOLDER} --layer 3 --output {tmp_path} --texts 64 --steps 8"
+    teach_reading.main(options.split())
+    assert losses[-1] < 0.9 * losses[0]  # the same 64 texts
+    saved, known = (
+        calculators(one)[0].state_dict() for one in (load_adapter(tiny_base()[0], tmp_path), tiny_igc()[0])
+    )
+    assert all(saved[name].equal(known[name].float()) for name in known if "igc_output_mapping" in name)
 
 
 def smollm2_like():

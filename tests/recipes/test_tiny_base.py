@@ -48,9 +48,6 @@ def recipe(monkeypatch):
     return SimpleNamespace(corpus=corpus, record=record)
 
 
-# The tokenizer
-
-
 def test_the_chat_template_writes_the_agreed_format(tokenizer):
     assert tokenizer.apply_chat_template(CHAT, tokenize=False) == (
         "<|begin|><|system|>Be brief.<|end|><|user|>What is 12 plus 7?<|end|><|assistant|>19<|end|>"
@@ -64,9 +61,6 @@ def test_the_generation_marks_cover_the_answers_and_their_ends_only(tokenizer):
     marked = tokenizer.apply_chat_template(CHAT, return_dict=True, return_assistant_tokens_mask=True)
     pairs = zip(marked["input_ids"], marked["assistant_masks"], strict=True)
     assert tokenizer.decode([index for index, mark in pairs if mark]) == "19<|end|>You are welcome.<|end|>"
-
-
-# What the model can do
 
 
 def test_it_copies_numbers_and_is_poor_at_arithmetic(base):
@@ -88,9 +82,6 @@ def test_the_record_meets_the_promises_and_belongs_to_the_files_and_the_page(rec
     assert record["bytes"] == {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
     page = RESULTS.with_name("README.md").read_text(encoding="utf-8")
     assert recipe.record.update_readme(page, record) == page
-
-
-# The recipe
 
 
 @pytest.mark.slow
