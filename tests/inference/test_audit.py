@@ -102,7 +102,7 @@ def test_what_confidence_refuses_names_the_least_probable_part():
     for part, said in [("pointer", "operand"), ("operator_head", "operator")]:
         model, tokenizer = tiny_igc()
         layer, name = active_layer(model)
-        getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
+        getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.02)
         found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
         assert found.report["causes"] == {"unsure": 1}
         told = f"least probable: the {said}; `confidence` {model.peft_config[name].confidence}"
