@@ -74,7 +74,7 @@ class Components:
 
 
 def ends_of(tokenizer: Any, chat: str, text: str) -> tuple[list[int], dict[int, int]]:
-    """The ids of a chat, and the token that ends after so many characters of a text in it."""
+    """The ids of a chat, and for each position in a text of it the token that ends there, if one does."""
     told, start = tokenizer(chat, add_special_tokens=False, return_offsets_mapping=True), chat.index(text)
     spans = enumerate(told["offset_mapping"])
     return told["input_ids"], {end - start: at for at, (begin, end) in spans if end > begin}
