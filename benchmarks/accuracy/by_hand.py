@@ -3,7 +3,7 @@
 Each run changes a few settings of a recipe and trains the reading alone, with one step of writing. Measured are the
 readings at the end of texts by authors of whom none is trained. Temperature and `confidence` are fitted on the authors
 "calibrated" (`handwritten.HELD_OUT`), so that at most 0.3% of their texts are answered wrongly. Runs are added to the
-file; those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`).
+file; those of SmolLM2 need `.cache/smollm2/base` (`make demo-smollm2`), and `tiny` what its recipe starts from.
 
     python -m benchmarks.accuracy.by_hand --runs layer_12 templates --output benchmarks/results/by_hand.json
 """
