@@ -153,9 +153,9 @@ class Student(nn.Module):
             known = texts.places[index].at
             at += [index] * len(row.ends)
             place += [bisect_right(known, end) - 1 - len(known) for end in row.ends]
-        targets, first = torch.cat([row.targets for row in rows]).float(), (len(reader.encoder) + 1) // 2
-        half = reader.encode(x, visible, distance, slice(first))
-        whole = reader.encode(half, visible, distance, slice(first, None))
+        targets = torch.cat([row.targets for row in rows]).float()
+        half = reader.encode(x, visible, distance, 0)
+        whole = reader.encode(half, visible, distance, 1)
         told = [head(reader.memory_norm(y)[at, place]) for head, y in zip(heads, (half, whole), strict=True)]
         return 0.5 * F.mse_loss(told[0].float(), targets) + F.mse_loss(told[1].float(), targets)
 

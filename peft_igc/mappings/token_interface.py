@@ -128,8 +128,7 @@ class TokenInputMapping(nn.Module):
         classifies the operator in a second pass over the places."""
         number, sentence = places.is_number, places.sentence
         x, visible, distance = self.placed(kept, places)
-        first = len(self.encoder) - len(self.encoder) // 2
-        x = self.encode(x, visible, distance, slice(first))
+        x = self.encode(x, visible, distance, 0)
         memory, slots = self._attend(x, visible, self.slots[:2])
         query = float_logits(self.pointer, slots)  # [N, 2, d]
         with torch.autocast(x.device.type, enabled=False):  # in float32, as all logits
@@ -145,7 +144,7 @@ class TokenInputMapping(nn.Module):
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         if self.set_means is not None:
             x = x + self.set_means.to(x.dtype) * _column_means(x, places)
-        x = self.encode(x, visible, distance, slice(first, None))
+        x = self.encode(x, visible, distance, 1)
         if self.set_slot is None:
             memory, slots = self._attend(x, visible, self.slots[2:])
             marks = scores.new_zeros(len(scores), 0, 3)
@@ -180,9 +179,11 @@ class TokenInputMapping(nn.Module):
         score = score.masked_fill(~number, NEVER)
         return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 
-    def encode(self, x: Tensor, visible: Tensor, distance: Tensor, layers: slice) -> Tensor:
-        """Some of the encoder layers on the places x [N, W, d], with relative position biases of `distance` [W, W], an
-        index of each (Eq. 3)."""
+    def encode(self, x: Tensor, visible: Tensor, distance: Tensor, half: int) -> Tensor:
+        """The first or second half of the encoder, 0 or 1, on the places x [N, W, d], with relative position biases of
+        `distance` [W, W], an index of each (Eq. 3)."""
+        first = len(self.encoder) - len(self.encoder) // 2
+        layers = slice(first, None) if half else slice(first)
         for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):
             x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
         return x
