@@ -48,6 +48,7 @@ ROWS, WORDS = 64, 20  # texts of a batch, words of a list
 LISTS = 0.15  # share of the steps with random words
 COMPONENTS = 192  # principal components of the targets
 RATE, MUON_RATE, DECAY, WARMUP = 2e-3, 1e-2, 0.1, 60
+_PIECE = re.compile("Ġ[A-Za-z][a-z]+")
 _WORD = re.compile(r"\d[\d.,]*\d|\d|[^\W\d_]+(?:['’][^\W\d_]+)*|[^\w\s]")
 TURN = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"  # of SmolLM2, without its system prompt
 
@@ -118,10 +119,11 @@ def rows_of(texts: Sequence[str], folder: Path, layer: int, tokenizer: Any) -> I
 
 
 def words_of(folder: Path) -> dict[str, Tensor]:
-    """The words that are one token of the teacher's each, and the components [COMPONENTS] of their embeddings."""
+    """The words that are one token of the teacher's each, frequent ones first, as byte-pair encoding found them, and
+    the components [COMPONENTS] of their embeddings."""
     table = AutoModelForCausalLM.from_pretrained(folder).get_input_embeddings().weight.detach().float()
     known = AutoTokenizer.from_pretrained(folder).get_vocab().items()
-    words = [(token[1:], at) for token, at in known if re.fullmatch("Ġ[A-Za-z][a-z]+", token)]
+    words = [(token[1:], at) for token, at in sorted(known, key=lambda one: one[1]) if _PIECE.fullmatch(token)]
     vectors = table[[at for _, at in words]]
     return dict(zip((word for word, _ in words), Components(vectors)(vectors), strict=True))
 
@@ -160,8 +162,9 @@ class Student(nn.Module):
         return 0.5 * F.mse_loss(told[0].float(), targets) + F.mse_loss(told[1].float(), targets)
 
     def list_of(self, words: Mapping[str, Tensor], rng: random.Random) -> Row:
-        """A list of random words, some in capitals."""
-        chosen = rng.sample(list(words), WORDS)
+        """A list of random words, mostly frequent ones, some in capitals."""
+        known = list(words)
+        chosen = [known[int(len(known) * rng.random() ** 2)] for _ in range(WORDS)]
         text = " ".join(rng.choice((str, str, str.lower, str.upper))(word) for word in chosen)
         ids, ends = ends_of(self.tokenizer, chat_of(self.tokenizer, text), text)
         last = [ends[at] for at in itertools.accumulate(len(word) + 1 for word in chosen)]
@@ -201,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--teacher", type=Path, required=True, help="folder of SmolLM2-135M-Instruct")
     parser.add_argument("--output", type=Path, required=True, help="folder of the calculator")
     parser.add_argument("--layer", type=int, default=18, help="of the teacher, whose hidden states are told")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=4500)
     parser.add_argument("--texts", type=int, help="default: all")
     options = parser.parse_args(argv)
     torch.manual_seed(0)
