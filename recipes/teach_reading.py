@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import itertools
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,12 +129,22 @@ def words_of(folder: Path) -> dict[str, Tensor]:
     return dict(zip((word for word, _ in words), Components(vectors)(vectors), strict=True))
 
 
+def list_of(words: Mapping[str, Tensor], tokenizer: Any, rng: random.Random) -> Row:
+    """A list of random words, mostly frequent ones, some in capitals."""
+    known = list(words)
+    chosen = [known[int(len(known) * rng.random() ** 2)] for _ in range(WORDS)]
+    text = " ".join(rng.choice((str, str, str.lower, str.upper))(word) for word in chosen)
+    ids, ends = ends_of(tokenizer, chat_of(tokenizer, text), text)
+    last = [ends[at - 1] for at in itertools.accumulate(len(word) + 1 for word in chosen)]
+    return Row(ids, last, torch.stack([words[word] for word in chosen]))
+
+
 class Student(nn.Module):
     """The encoder of a reading, with linear heads after its first half and at its end for texts, and two for words."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.base, self.tokenizer = model.get_base_model(), tokenizer
+        self.base = model.get_base_model()
         (layer,) = calculators(model)
         self.config, self.reader = model.peft_config["default"], layer.adapter("default").reader
         self.heads = nn.ModuleList(nn.Linear(self.config.reading_dim, COMPONENTS) for _ in range(4))
@@ -161,18 +172,9 @@ class Student(nn.Module):
         told = [head(reader.memory_norm(y)[at, place]) for head, y in zip(heads, (half, whole), strict=True)]
         return 0.5 * F.mse_loss(told[0].float(), targets) + F.mse_loss(told[1].float(), targets)
 
-    def list_of(self, words: Mapping[str, Tensor], rng: random.Random) -> Row:
-        """A list of random words, mostly frequent ones, some in capitals."""
-        known = list(words)
-        chosen = [known[int(len(known) * rng.random() ** 2)] for _ in range(WORDS)]
-        text = " ".join(rng.choice((str, str, str.lower, str.upper))(word) for word in chosen)
-        ids, ends = ends_of(self.tokenizer, chat_of(self.tokenizer, text), text)
-        last = [ends[at] for at in itertools.accumulate(len(word) + 1 for word in chosen)]
-        return Row(ids, last, torch.stack([words[word] for word in chosen]))
 
-
-def train(student: Student, rows: Sequence[Row], words: Mapping[str, Tensor], steps: int) -> None:
-    """Trains the reading and the heads; texts of like length are read together."""
+def train(student: Student, rows: Sequence[Row], lists: Callable[[random.Random], Row], steps: int) -> None:
+    """Trains the reading and the heads on rows, of which those of like length are read together, and on lists."""
     rng, batches = random.Random(0), list[list[Row]]()
     trained = [p for p in (*student.reader.parameters(), *student.heads.parameters()) if p.requires_grad]
     adamw = torch.optim.AdamW(trained, RATE, (0.9, 0.98), weight_decay=0.0)
@@ -181,7 +183,7 @@ def train(student: Student, rows: Sequence[Row], words: Mapping[str, Tensor], st
     progress = tqdm(range(steps))
     for _ in progress:
         if rng.random() < LISTS:
-            batch, heads = [student.list_of(words, rng) for _ in range(ROWS)], student.heads[2:]
+            batch, heads = [lists(rng) for _ in range(ROWS)], student.heads[2:]
         else:
             if not batches:
                 order = sorted(rng.sample(rows, len(rows)), key=lambda row: len(row.ids))
@@ -218,7 +220,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     count = options.texts or len(texts_by("trained"))
     texts = [item["prompt"] for item in texts_of_authors("trained", count, 0, Limits())]
     rows = list(tqdm(rows_of(texts, options.teacher, options.layer, tokenizer), total=count, desc="Teacher"))
-    train(Student(model, tokenizer), rows, words_of(options.teacher), options.steps)
+    lists = functools.partial(list_of, words_of(options.teacher), tokenizer)
+    train(Student(model), rows, lists, options.steps)
     model.save_pretrained(options.output, save_embedding_layers=False)  # or PEFT (0.21) looks the base up on the hub
     tokenizer.save_pretrained(options.output)
 

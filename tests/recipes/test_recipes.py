@@ -1,6 +1,7 @@
 """Every recipe is what it says: its header has the parts, each command in it runs, its numbers are explained."""
 
 import json
+import random
 import re
 import shlex
 from importlib.util import find_spec
@@ -111,6 +112,14 @@ def test_what_a_teacher_teaches_is_saved_with_the_writing_of_the_package(tmp_pat
     saved, known = (calculators(model)[0].state_dict() for model in models)
     same = {name for name in known if torch.equal(saved[name], known[name].to(saved[name].dtype))}
     assert same == {name for name in known if "igc_output_mapping" in name or "characters" in name}
+
+
+def test_a_list_tells_each_word_where_it_ends():
+    tokenizer, words = tiny_igc()[1], {word: torch.tensor(at) for at, word in enumerate(("a", "cup", "bicycle"))}
+    row = teach_reading.list_of(words, tokenizer, random.Random(0))
+    told = [tokenizer.decode(row.ids[: end + 1]).lower().split(">")[-1].split()[-1] for end in row.ends]
+    assert told == [list(words)[at] for at in row.targets]
+    assert len(set(told)) == 3
 
 
 def smollm2_like():
