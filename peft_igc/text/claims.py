@@ -14,7 +14,6 @@ import enum
 import math
 import re
 from bisect import bisect_right
-from collections import Counter
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -41,7 +40,7 @@ _FRACTION = re.compile(r"[/÷]\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean
 _RANGE = re.compile(r"[0-9]+-[0-9]+ |[12][0-9]{3} - [12][0-9]{3} ")  # `pages 10-15 = 6`, `2019 - 2023 = 4 years`
 # A bracket that is not closed, and no factor.
 _OPENED = re.compile(r"(?:^|[^\W\d_]{2} |[.,:;!?|] ?)[ \t]*(\((?:[^()\n=]|\([^()\n=]*\))*)\Z", re.MULTILINE)
-_BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
+_MEASURES = frozenset({"space", ".", ",", "and", "number", "unit", "currency", "per"})  # in `5 feet, 6 inches`
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -117,9 +116,7 @@ def check(text: str) -> list[Claim]:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
             doubtful = _FRACTION.search(text, first, last) is not None or compares
-            doubtful = doubtful or _has_part_before(pieces, first)
             doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
-            doubtful = doubtful or _has_part_after(pieces, number.span)
             doubtful = doubtful or _leaves_rest(pieces, number, found.value)
             doubtful = doubtful or _may_be_other(text, (first, last), found.value, number)
             other = _other_sign(given[:first], text[first:last])
@@ -244,29 +241,6 @@ def _may_count(value: Fraction, number: _Number) -> bool:
     return whole or ratio >= _LARGE or abs(value - given) < 1
 
 
-def _has_part_before(pieces: Pieces, first: int) -> bool:
-    """Whether a measure of which an expression has the last part begins before it: `3 hr. 20 min. - 10 min.`"""
-    kinds, said, ends = pieces
-    begin = bisect_right(ends, first)
-    units, left = words().units, [at for at in range(max(begin - 6, 0), begin) if kinds[at] not in _BETWEEN][-2:]
-    right = begin + 1 + (kinds[begin + 1] == "space")
-    if [kinds[at] for at in left] != ["number", "unit"] or kinds[right] not in ("unit", "glue"):  # `6 in` has no unit
-        return False
-    quantity, name = units[said[left[1]].casefold()]
-    other = units.get(said[right].casefold(), (quantity, ""))
-    return other[0] == quantity and other[1] != name
-
-
-def _has_part_after(pieces: Pieces, number: Span) -> bool:
-    """Whether a result is the first part of a measure: `= 2 dollars and 50 cents`."""
-    kinds, _, ends = pieces
-    at = past(kinds, bisect_right(ends, number[1] - 1) + 1, 1, "space")
-    if kinds[at] != "unit" and "currency" not in kinds[bisect_right(ends, number[0]) : at]:
-        return False
-    after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
-    return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
-
-
 def _other_sign(before: str, expression: str) -> Fraction | None:
     """The value of an expression if a minus, which was read as a sign, is the mark of an item, or a mark a sign; None
     without such a minus."""
@@ -292,18 +266,17 @@ def _leaves_rest(pieces: Pieces, number: _Number, value: Fraction) -> bool:
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
-    """Whether a quantity has several units: `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
+    """Whether a claim, with the measures next to it, has two units of one quantity: `$1 / 2 = 50 cents`."""
     kinds, said, ends = pieces
-    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    begin = bisect_right(ends, span[0])
-    for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
-        if kinds[at] in ("currency", "unit"):
-            money = "money", _CURRENCIES.get(said[at], said[at])
-            measure = money if kinds[at] == "currency" else words().units[said[at].casefold()]
-            (before if ends[at] <= number[0] else after)[measure] += 1
-        if ends[at - 1] >= number[1] and kinds[at] != "space":
-            break
-    once = [quantity for (quantity, _), times in before.items() if times == 1]
-    if "per" in kinds[begin:at] and len(set(once)) < len(once):
-        return True
-    return any(quantity == other for quantity, _ in before for other, _ in after.keys() - before)
+    begin, at = max(bisect_right(ends, span[0]) - 6, 1), bisect_right(ends, number[1] - 1) + 1
+    while begin < at and not _MEASURES.issuperset(kinds[begin : bisect_right(ends, span[0])]):
+        begin += 1
+    while kinds[at] in _MEASURES:
+        at += 1
+    found = set[tuple[str, str]]()
+    for place in range(begin, at):
+        if kinds[place] == "currency":
+            found.add(("money", _CURRENCIES.get(said[place], said[place])))
+        elif kinds[place] == "unit" or (said[place] == "in" and kinds[place + 1] == "."):
+            found.add(words().units.get(said[place].casefold(), ("length", "inch")))
+    return len(found) > len({quantity for quantity, _ in found})

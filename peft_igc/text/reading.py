@@ -19,7 +19,7 @@ from .grammar import evaluate
 from .literals import numbers_of
 from .markup import plain
 from .pieces import HEADER, kind_of, past, split, words
-from .rounding import EXACT, asked_rounding
+from .rounding import EXACT, UNCLEAR, asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
 from .values import Limits, Reason, Reduction, Refusal, Refused, Span, Value, finished
 
@@ -93,6 +93,8 @@ def read_at_equals(text: str, limits: Limits, strict: bool = True, in_words: boo
     found = _read_wish(text, limits)
     if isinstance(found, Value) or found.reason not in _EXCUSED:
         return found
+    if found.span is not None and found.culprit is not None and found.culprit[0] < found.span[0] < found.culprit[1]:
+        return found  # `12:30 + 1` begins within something else
     line = text[shift:].rstrip(" $€£")
     in_words = in_words and not (strict and text.rstrip()[-1:] in "$€£")  # whose words may be cents
     refusal = _read_wish(line, limits) if shift else found
@@ -107,7 +109,7 @@ def _read_wish(text: str, limits: Limits) -> Value | Refusal:
     wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
         found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding))
-        if isinstance(found, Value) or found.ruled:
+        if isinstance(found, Value) or found.ruled or wish.rounding == UNCLEAR:
             return found
     return _read_back(text, limits)
 

@@ -87,6 +87,7 @@ class Rounding(NamedTuple):
 
 
 EXACT = Rounding()
+UNCLEAR = Rounding(always=True)  # a text asks for a rounding that is not known
 
 
 def _magnitude(value: Fraction) -> int:
@@ -113,6 +114,12 @@ _NEAREST = {
 }
 _HINTS = ("nearest", "place", "decimal", "dp", "d.p", "sig", "sf", "s.f")  # one of them is in every wish
 _NEGATED = re.compile(r"\b(?:not|don['’]?t|never|without)\b[^.?!\n]*\Z", re.IGNORECASE)  # before a wish
+# A rounding in one direction, which people mean in several ways below zero and in `up to 2 decimals`, or to no place
+_DIRECTED = re.compile(
+    r"\bround(?:ed|ing)?\s(?:(?:it|this|off|the (?:answer|result))\s)?(?:up|down)\b"
+    r"|(?:\A|[.?!,;:\n]|\band|\bthen|\bplease)\s*round\b[^.?!,;\n]*\b(?:up|down)\b"
+    r"|\b(?:up|down) to the nearest\b|\btruncat\w*|\brounded\s*[.?!]",
+)
 _ROUND = re.compile(r"\bround\b(?! of)", re.IGNORECASE)
 _ROUNDED = re.compile(r"\brounded\b", re.IGNORECASE)
 _WISH = re.compile(
@@ -134,7 +141,8 @@ class Wish(NamedTuple):
 
 
 def asked_rounding(text: str, mode: Mode = "refuse") -> Wish | None:
-    """The rounding that a text asks for at its end; None where it asks for none, or for more than one.
+    """The rounding that a text asks for at its end, `UNCLEAR` if it is not known; None where it asks for none, or for
+    more than one.
 
     Args:
         text: as in `reading.read`.
@@ -142,8 +150,10 @@ def asked_rounding(text: str, mode: Mode = "refuse") -> Wish | None:
     """
     start = _begin(text)
     end = text[start:].casefold()
+    if ("round" in end or "trunc" in end or "nearest" in end) and _DIRECTED.search(end):
+        return Wish(UNCLEAR, text)
     found = list(_WISH.finditer(text, start)) if any(hint in end for hint in _HINTS) else []
-    if len(found) != 1 or _NEGATED.search(text[start : found[0].start()]):
+    if len(found) != 1 or "no rounding" in end or _NEGATED.search(text[start : found[0].start()]):
         return None
     match = found[0]
     nearest, count = match["nearest"], match["count"]

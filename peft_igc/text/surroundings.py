@@ -22,8 +22,8 @@ from .values import Reason, Refused, Span
 
 
 _ENDS = STARTS | {".", "="}
-_CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
-_FORMS = frozenset({"function", "modifier", "rounding", "sign"})  # unless two words are between
+_CHANGING = frozenset({"operator", "minus", "link"})  # what an expression means, if less than two words are between
+_FORMS = frozenset({"function", "modifier", "rounding", "sign"})  # the same; in a request anywhere before it
 _BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
 BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
 _JOINTS = frozenset({"-", "/", "'"})
@@ -173,7 +173,9 @@ def before_request(read: Expression, at: int) -> bool:
             words, phase = 0, ""
         elif kind in NUMBERS or kind in STRANGE:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
-        elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
+        elif _plain_operator(read, at) or kind == "*" or kind in _FORMS:
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        elif words < 2 and (kind in _CHANGING or _applies(read, at)):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         else:
             if kind in ALL_WORDS:

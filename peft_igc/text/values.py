@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .rounding import EXACT, Rounding, places_of
+from .rounding import EXACT, UNCLEAR, Rounding, places_of
 
 
 Span = tuple[int, int]  # the first character and the one after the last
@@ -203,6 +203,8 @@ def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: 
         value, text = finished(value * 100, limits)
         return value / 100, f"{text}%"
     rounding = limits.rounding
+    if rounding == UNCLEAR:
+        raise Refused(Reason.NOT_UNDERSTOOD)
     places, shown = places_of(value), fewest if limits.decimals else 0
     if places is None or places >= limits.result_digits or rounding.always:
         if places is None and not rounding.rounds:
