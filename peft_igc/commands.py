@@ -21,6 +21,7 @@ def demo(arguments: argparse.Namespace) -> int:
     from .sft.demo import run_demo
 
     given = _given(arguments, "base", "interface", "seed", "minutes", "layer", "per_group", "device")
+    _device(arguments.device)  # one that is not there is an error
     results = run_demo(arguments.output, **given)
     folder, base = Path(arguments.output), results["base_model"]["name"]
     _say_written(*(folder / name for name in ("results.json", "learning_curves.png", "adapter")))
@@ -33,6 +34,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     _need_training_packages()
     from .calibration.calibrate import CURVE, calibrate, save_calibration
     from .data.files import read_rows
+    from .inference.loading import find_adapter
     from .tuner.base_model import TINY
 
     for name, share in _given(arguments, "wrong", "least").items():
@@ -47,7 +49,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     model, tokenizer = _load(arguments)
     found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)
     facts = {"texts": Path(arguments.data).name, **_given(arguments, "wrong", "least")}
-    save_calibration(found, arguments.adapter, facts)
+    save_calibration(found, find_adapter(arguments.adapter), facts)
     print(f"temperature {found.temperature:g}; of the texts that were not fitted:")
     for kind, least in found.kinds.items():
         for point in (point for point in found.tested[kind] if point.confidence in (0.0, least)):

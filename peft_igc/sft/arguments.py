@@ -194,6 +194,11 @@ def check(parsed: Parsed) -> None:
         )
     if arguments.igc_train_base and arguments.has_lora:
         raise ValueError("`igc_train_base` trains the base itself, so a LoRA on it has no use. Set `igc_adapter=igc`.")
+    if arguments.igc_demonstration is not None and (arguments.igc_train_base or model.model_revision != "main"):
+        raise ValueError(
+            "`igc_demonstration` measures on the base of that name, loaded anew, and not on one that is trained with "
+            "the calculator or has another revision. Leave out `igc_train_base` and `model_revision`, or it."
+        )
     if (model.load_in_4bit or model.load_in_8bit) and (arguments.igc_train_base or adapter == "none"):
         raise ValueError(
             "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "

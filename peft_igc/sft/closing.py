@@ -208,8 +208,6 @@ def close(trainer: Any, held: Any, batches: Any) -> str | None:
         )
     elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
         reason = "the model is sharded; run `peft-igc eval`"
-    elif trainer.state.global_step < trainer.state.max_steps:
-        reason = f"training was interrupted in step {trainer.state.global_step} of {trainer.state.max_steps}"
     if reason is not None:
         if trainer.is_world_process_zero():
             (folder / FILE_NAME).unlink(missing_ok=True)  # of an earlier run

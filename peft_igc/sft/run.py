@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import HfApi
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
 from ..data.dataset import to_dataset
 from ..inference.loading import find_base
 from ..trainer.batches import tokenized
-from ..trainer.checkpoints import ended_by_signal, last_complete_checkpoint
+from ..trainer.checkpoints import last_complete_checkpoint
 from ..trainer.config import WritingStage
 from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
@@ -62,7 +63,7 @@ def parse(argv: Sequence[str]) -> Parsed:
     if model.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     # The same in the processes that are launched, which parse the same command line on the same machine.
-    alone = not (parsed.launch or torch.cuda.device_count() > 1 or has_default())
+    alone = not parsed.launch and (training.use_cpu or not (torch.cuda.device_count() > 1 or has_default()))
     for name, value in run_defaults(parsed, given, one_process=alone).items():
         setattr(next(part for part in (training, model, igc) if hasattr(part, name)), name, value)
     return parsed
@@ -92,7 +93,7 @@ def main(parsed: Parsed) -> IGCTrainer:
     progress = _progress(trainer, parsed, shown)
     batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
-    if ended_by_signal(trainer):
+    if trainer.ended_by_signal:
         end(trainer)
         step = trainer.state.global_step
         raise Interrupted(f"Ended by SIGTERM after step {step}. Repeat the command with `{' '.join(_RESUME)}`.", 143)
@@ -104,8 +105,8 @@ def main(parsed: Parsed) -> IGCTrainer:
     else:
         failure = None if config is None else close(trainer, held, batches)
         trainer.accelerator.print(_how_to_try(parsed, failure))
-    if training.push_to_hub:
-        trainer.push_to_hub(dataset_name=parsed.script.dataset_name)
+    if training.push_to_hub and trainer.is_world_process_zero():
+        _upload(trainer)
     end(trainer)
     return trainer
 
@@ -165,7 +166,7 @@ def _save(trainer: IGCTrainer, config: IGCConfig | None, parsed: Parsed) -> None
     """Saves the adapter, its card, and a base that was trained with it."""
     folder, with_base = Path(trainer.args.output_dir), parsed.igc.igc_train_base
     is_first = config is not None and trainer.is_world_process_zero()
-    trainer.save_model(str(folder))
+    trainer.save_model(str(folder), _internal_call=True)  # or it is uploaded
     if is_first and with_base:
         save_base(trainer, folder / "base")
     trainer.create_model_card(dataset_name=parsed.script.dataset_name)
@@ -173,6 +174,20 @@ def _save(trainer: IGCTrainer, config: IGCConfig | None, parsed: Parsed) -> None
         # The base trained together with it, or the name of the embedded base instead of its path on this machine.
         config.base_model_name_or_path = str(folder / "base") if with_base else TINY
         config.save_pretrained(str(folder))
+
+
+def _upload(trainer: IGCTrainer) -> None:
+    """Uploads the output folder as it is: `Trainer.push_to_hub` (transformers 5.23) would save config and card again,
+    without the calibration and the verdict."""
+    args = trainer.args
+    trainer._finish_current_push()  # of a checkpoint
+    HfApi(token=args.hub_token).upload_folder(
+        repo_id=str(trainer.hub_model_id),
+        folder_path=args.output_dir,
+        commit_message="End of training",
+        ignore_patterns=["_*", "checkpoint-*"],
+        revision=args.hub_revision,
+    )
 
 
 def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 TRAINED = "trained.safetensors"  # file in checkpoints
 ROWS = "training_rows.txt"  # file in checkpoints: a hash
+SIGNALLED = "checkpoint-is-incomplete.txt"  # there while `enable_jit_checkpoint` saves one (transformers 5.23)
 
 
 def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
@@ -46,21 +47,9 @@ def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
     )
 
 
-def ended_by_signal(trainer: Any) -> bool:
-    """Whether a SIGTERM ended the training after `enable_jit_checkpoint` had saved a checkpoint.
-
-    A run that ends early for another reason, such as early stopping, has reached its end.
-    """
-    if not trainer.args.enable_jit_checkpoint or trainer.state.global_step >= trainer.state.max_steps:
-        return False
-    # `JITCheckpointCallback` (transformers 5.23) is the only one that saves at the step at which it ends the training.
-    folder = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
-    return trainer.control.should_training_stop and (folder / "trainer_state.json").is_file()
-
-
 def _is_complete(path: Path, processes: int) -> bool:
     """Whether the last file of each process was written to its end."""
-    if (path / "checkpoint-is-incomplete.txt").exists():  # `enable_jit_checkpoint` saves (transformers 5.23)
+    if (path / SIGNALLED).exists():
         return False
     try:
         json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))

@@ -31,7 +31,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from . import checks
 from .batches import in_lots
-from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
+from .checkpoints import SIGNALLED, last_complete_checkpoint, load_trained, save_trained, warn_of_other_rows
 from .collator import ours, single_digits
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
@@ -119,6 +119,8 @@ class IGCTrainer(SFTTrainer):
         self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
+        # Whether a SIGTERM ended the training, after `enable_jit_checkpoint` had saved a checkpoint.
+        self.ended_by_signal = False
         # The settings of a second stage; `args` may be other training arguments than `IGCSFTConfig`.
         self._stage: WritingStage | None = getattr(self.args, "writing_stage", None)
         self._kept: KeptOutputs | None = None  # of a first stage
@@ -316,7 +318,7 @@ class IGCTrainer(SFTTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
         follows, which begins anew when a run is resumed. Plots the curves at the end."""
-        self._igc_kept_step = None
+        self._igc_kept_step, self.ended_by_signal = None, False
         if self._igc_config is not None:
             checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
@@ -333,7 +335,7 @@ class IGCTrainer(SFTTrainer):
         try:
             result = super().train(resume_from_checkpoint, *args, **kwargs)
             self._kept = None  # makes room for the second stage
-            if stage is not None and not ended_by_signal(self):
+            if stage is not None and not self.ended_by_signal:
                 self._igc_kept_step = None  # of the reading alone
                 self.train_writing(stage.shortened(self.state.global_step / self.args.max_steps))
         finally:
@@ -381,6 +383,12 @@ class IGCTrainer(SFTTrainer):
         # If the checkpoint is missing, the parent only warns, and the weights stay those of the last step.
         if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
             self._igc_kept_step = self.state.best_global_step
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As the parent's, with a note if a SIGTERM made it, before the last step."""
+        folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        self.ended_by_signal = (folder / SIGNALLED).exists() and self.state.global_step < self.state.max_steps
+        super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """As the parent's, with all trained weights in checkpoints, and our sections in the card of an adapter."""

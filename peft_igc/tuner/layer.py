@@ -167,6 +167,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         call.ran = adapter.name
         self.bring_back(adapter.name)
         h = output[0] if isinstance(output, tuple) else output
+        if call.packed is None and call.input_ids is not None and call.input_ids.shape[-1] != h.shape[-2]:
+            raise ValueError(
+                f"Decoder layer {self.layer_index} got {h.shape[-2]} of {call.input_ids.shape[-1]} tokens: this model "
+                "runs its last layers, which share keys and values, at the end of a prompt only. Train a calculator "
+                "at a layer before them."
+            )
         devices = {next(one.parameters()).device.type for one in (adapter.reader, adapter.writer)}
         if "meta" in devices - {h.device.type}:
             raise ValueError(

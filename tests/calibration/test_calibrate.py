@@ -180,7 +180,8 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(tmp_path, capsys, m
     data = tmp_path / "texts.jsonl"
     lines = [{"prompt": f"What is {n} plus {n + 3}?", "target": None if n % 2 else "0"} for n in range(24)]
     data.write_text("\n".join(map(json.dumps, lines)))
-    command = ["calibrate", "--base", "tiny", "--adapter", str(tmp_path / "adapter"), "--data", str(data)]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    command = ["calibrate", "--base", "tiny", "--adapter", "~/adapter", "--data", str(data)]
     assert main([*command, "--wrong", "0.99", "--least", "0.9"]) == 0
     assert "temperature" in capsys.readouterr().out
     saved = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())

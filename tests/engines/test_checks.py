@@ -66,6 +66,10 @@ def test_adapters_that_an_engine_cannot_serve_are_refused(config):
     ends = replace(config, anchors={"prompt_end": True}, vocabulary=config.vocabulary)
     with pytest.raises(ValueError, match="calculates at the end of a prompt, which is no part of a text"):
         check_adapter(ends, 5)
+    with pytest.raises(
+        ValueError, match=r"`modules_to_save=\['lm_head'\]`, modules of the base that the engine would"
+    ):
+        check_adapter(replace(config, modules_to_save=["lm_head"], vocabulary=config.vocabulary), 5)
 
 
 def test_an_adapter_of_other_tokens_is_refused(config):

@@ -10,7 +10,7 @@ from peft_igc.engines.vllm.adapter import added, updates_of
 
 def saved(tmp_path, arch="llama", **fields):
     model = tiny_model(arch)
-    config = LoraConfig(target_modules=["q_proj", "down_proj"], init_lora_weights=False, **fields)
+    config = LoraConfig(target_modules=["q_proj", "down_proj"], **{"init_lora_weights": False, **fields})
     lora = get_peft_model(model, config)
     lora.save_pretrained(tmp_path)
     return lora
@@ -47,7 +47,7 @@ def test_weights_without_a_place_for_the_update_are_refused(tmp_path):
 
 
 def test_other_adapters_are_refused_with_the_cure(tmp_path):
-    for fields in ({"use_dora": True}, {"bias": "all"}):
+    for fields in ({"use_dora": True}, {"bias": "all"}, {"init_lora_weights": "pissa"}):
         saved(tmp_path, **fields)
         with pytest.raises(ValueError, match="is no plain LoRA. Merge it into the base"):
             updates_of([tmp_path])

@@ -11,8 +11,9 @@ from peft_igc.data.dataset import to_dataset
 from peft_igc.data.files import read_rows
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
-from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
+from peft_igc.sft.closing import FILE_NAME, Closing, close, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
+from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step
 from tests.sft.test_sft import SMALL, arguments, write
@@ -67,6 +68,12 @@ def test_rows_without_a_calculation_have_no_answer_to_compare(tmp_path):
     found = evaluate_closing(made, to_dataset(rows(2)))
     assert found.answers == 0
     assert "igc_exact_match_tokens=1" in found.unanswered
+
+
+def test_a_run_that_a_time_limit_ends_is_evaluated(tmp_path):
+    made = trainer(tmp_path)
+    made.state.max_steps = 2
+    assert "The reading learned next to nothing" in close(made, to_dataset(rows(4)), None)
 
 
 def test_answers_without_the_calculator_are_those_of_the_model_with_its_lora(tmp_path, monkeypatch):
@@ -135,14 +142,19 @@ def line_of(base, folder, *more):
 
 
 @pytest.mark.slow
-def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):
-    assert run.run(line_of(base, tmp_path)) == 1
+def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog, monkeypatch):
+    cards = []
+    monkeypatch.setattr(IGCTrainer, "init_hf_repo", lambda self: setattr(self, "hub_model_id", "me/it"))
+    upload = lambda *_, folder_path, **__: cards.append(Path(folder_path, "README.md").read_text())  # noqa: E731
+    monkeypatch.setattr(run.HfApi, "upload_folder", upload)
+    assert run.run(line_of(base, tmp_path, "--push_to_hub")) == 1
     printed = capsys.readouterr().out
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
     assert "Learning rate: 0.01 for the calculator." in printed
     assert "Closing evaluation of 20 rows" in printed
     assert re.search("\nSaved, but not fit for use: The (reading|writing) learned", printed)
-    assert "**Not fit for use.**" in (tmp_path / "out" / "README.md").read_text()
+    assert cards == [(tmp_path / "out" / "README.md").read_text()]
+    assert "**Not fit for use.**" in cards[0]
     assert "No row asks for `-`, `*`, `/`" in caplog.text
     assert 'No row has the operator "none"' in caplog.text
     assert (tmp_path / "out" / "adapter_model.safetensors").is_file()

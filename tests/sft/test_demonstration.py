@@ -148,6 +148,7 @@ TOO_DEEP = "`layer=99` is out of range: the model has 5 decoder layers"
     [
         (["--minutes", "0"], "`igc_minutes=0` must be above 0"),
         (["--layer", "99"], TOO_DEEP),
+        (["--device", "foo"], "`--device foo` cannot be used"),
         (["--base", str(TINY_FOLDER), "--layer", "99"], TOO_DEEP),
     ],
 )

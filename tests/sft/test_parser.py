@@ -12,7 +12,7 @@ from peft_igc.data.files import read_rows
 from peft_igc.sft import parser
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import CONFIDENCE
-from peft_igc.sft.parser import SFTParser, given_names
+from peft_igc.sft.parser import MUON_RATE, WRITING_EVERY, SFTParser, given_names
 
 
 def test_the_page_of_all_arguments_begins_with_ours_and_has_the_default_that_applies():
@@ -75,8 +75,9 @@ def test_what_is_given_stays_and_the_rest_teaches_a_calculator(tmp_path, line):
 
 def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    training = parsed(tmp_path)[1]
-    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
+    for used, expected in (("false", (1, None)), ("true", (WRITING_EVERY, MUON_RATE))):
+        training = parsed(tmp_path, "--use_cpu", used, "--bf16", "false").training
+        assert (training.igc_writing_every, training.igc_muon_learning_rate) == expected
 
 
 def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):

@@ -121,11 +121,13 @@ def test_what_is_told_of_a_run_is_what_was_logged_with_the_losses_taken_apart(tm
 
 
 def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
-    progress = Progress(lambda line: None, minutes=1e-9)
-    made = trainer(tmp_path, **STAGES, callbacks=[progress])
-    made.train()
-    assert progress.stopped_early
-    assert made.state.global_step == 1 + 1
+    saved = {"save_strategy": "steps", "save_steps": 1, "enable_jit_checkpoint": True}  # as if SIGTERM had ended it
+    for number, options in enumerate(({}, saved)):
+        progress = Progress(lambda line: None, minutes=1e-9)
+        made = trainer(tmp_path / str(number), **STAGES, **options, callbacks=[progress])
+        made.train()
+        assert progress.stopped_early
+        assert made.state.global_step == 1 + 1
     long = WritingStage(steps=90, rows=300, batch_size=8, covering=100)
     short = long.shortened(1 / 3)
     assert (short.rows, short.steps, short.covering, short.batch_size) == (100, 30, 34, 8)

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,8 @@ from transformers import (
     EncoderDecoderCache,
     Gemma3nForCausalLM,
     Gemma3nTextConfig,
+    Gemma4ForCausalLM,
+    Gemma4TextConfig,
     Lfm2Config,
     Lfm2ForCausalLM,
     MambaConfig,
@@ -331,6 +334,18 @@ def test_hybrid_architectures_work_at_the_default_layer(name):
     torch.testing.assert_close(torch.cat(parts, 1), whole, atol=2e-3, rtol=0)
     out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, pad_token_id=0)
     assert out.shape == (1, 10)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_that_runs_at_the_end_of_a_prompt_only_is_refused():
+    shared = {"head_dim": 8, "global_head_dim": 8, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8}
+    shared |= {"vocab_size_per_layer_input": 128, "layer_types": ["sliding_attention", "full_attention"] * 2}
+    config = Gemma4TextConfig(**SMALL, **shared, sliding_window=8)
+    ids = torch.randint(10, 60, (1, 7))
+    for at, expected in ((1, nullcontext()), (2, pytest.raises(ValueError, match="layer 2 got 1 of 7 tokens"))):
+        model = get_peft_model(Gemma4ForCausalLM(config).eval(), small_config(layer=at))
+        with expected:
+            model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, pad_token_id=0)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -86,7 +86,7 @@ def updates_of(folders: Iterable[Path]) -> Weights:
     found: Weights = {}
     for folder in folders:
         config = PeftConfig.from_pretrained(str(folder))
-        if not isinstance(config, LoraConfig) or config.use_dora or config.bias != "none" or config.fan_in_fan_out:
+        if not isinstance(config, LoraConfig) or not _is_plain(config):
             raise ValueError(f"The adapter in `{folder}`, trained with the calculator, is no plain LoRA. {_CURE}")
         factors: dict[str, Weights] = {}
         for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
@@ -100,6 +100,14 @@ def updates_of(folders: Iterable[Path]) -> Weights:
             update = pair["B"] @ pair["A"] * (alpha / (rank**0.5 if config.use_rslora else rank))
             found[name] = found[name] + update if name in found else update
     return found
+
+
+def _is_plain(config: LoraConfig) -> bool:
+    """Whether a LoRA is two factors per weight, for all tokens, and PEFT (0.21) leaves the weight itself as it was,
+    which PiSSA and others change."""
+    changes = config.init_lora_weights not in (True, False, "gaussian", "orthogonal", "eva")
+    other = config.use_dora or config.bias != "none" or config.fan_in_fan_out
+    return not (changes or other or config.alora_invocation_tokens)
 
 
 def added(updates: Weights, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -63,6 +63,11 @@ def check_adapter(config: IGCConfig, num_layers: int) -> None:
             f"{place} calculates at the end of a prompt, which is no part of a text: shared prefixes would differ. "
             "Train one with `anchors=[assistant_header(tokenizer)]` or `anchors=['=']`."
         )
+    if config.modules_to_save:
+        raise ValueError(
+            f"{place} was trained with `modules_to_save={list(config.modules_to_save)}`, modules of the base that the "
+            "engine would leave as they were. Train it without them."
+        )
     if config.layer >= num_layers:
         raise ValueError(
             f"{place} is for decoder layer {config.layer}, but the model has {num_layers}. Serve the base that it was "
