@@ -59,8 +59,6 @@ class Demonstration:
     number_only_tokens: int = 0  # of an answer when the base is asked for the number only; 0: it is not
     max_new_tokens: int = 16  # of all other answers
     batch_size: int = 128
-    checks: int = 0  # measurements of exact match on a small sample during the training
-    check_per_group: int = 5  # items of a subtask in that sample
     target: float = 0.98  # share of BIG-bench's items that is to be right
     target_per_group: float = 0.0  # and that of each subtask
 
@@ -75,7 +73,6 @@ class Measurement:
         if tokenizer.chat_template is None:
             raise ValueError("The base's tokenizer has no chat template. Use a model that was tuned to chat.")
         self.settings, self.tokenizer, limits = settings, tokenizer, Limits.of(config)
-        self.sample = bigbench_test_set(settings.check_per_group, seed=1) if settings.checks else []
         self.sets: dict[str, Any] = {"bigbench": bigbench_test_set(settings.per_group, 0)}
         if settings.per_set:
             self.sets = generated_sets(settings.per_group, settings.per_set, 0, limits)
@@ -85,12 +82,7 @@ class Measurement:
     @property
     def items(self) -> list[Mapping[str, Any]]:
         """The items with a calculation, which must not be trained."""
-        asked = [item for name in ANSWERED for item in self.sets.get(name, ()) if item.get("igc_operator")]
-        return [*asked, *self.sample]
-
-    def check(self, model: Any) -> float:
-        """Exact match on the small sample."""
-        return float(self._answered(model, self.sample)["exact_match"])
+        return [item for name in ANSWERED for item in self.sets.get(name, ()) if item.get("igc_operator")]
 
     def finish(self, trainer: Any, base: str, arguments: Mapping[str, Any], progress: Progress) -> None:
         """Calibrates and measures the saved adapter of a trainer for `base`, the name or folder of a model; writes the
@@ -139,18 +131,14 @@ class Measurement:
 
     def _training(self, trainer: Any, progress: Progress) -> dict[str, Any]:
         """The part of the results about the training."""
-        stage, steps = trainer.args.writing_stage, trainer.state.global_step
+        stage = trainer.args.writing_stage
         return {
             "seed": trainer.args.seed,
-            "steps": steps,
+            "steps": trainer.state.global_step,
             "stopped_early": progress.stopped_early,
-            "rows": steps * trainer.args.per_device_train_batch_size,
             "distinct_rows": len(trainer.train_dataset),
-            "trainable_parameters": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
             "seconds": round(progress.seconds, 1),
-            "seconds_of_checks": round(progress.check_seconds, 1),
             "history": progress.history,
-            "checks": progress.checks,
             "writing": None if stage is None else asdict(stage),
         }
 

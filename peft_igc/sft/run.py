@@ -142,8 +142,7 @@ def _progress(trainer: IGCTrainer, parsed: Parsed, shown: Measurement | None) ->
     minutes = parsed.igc.igc_minutes
     if shown is None and minutes is None:
         return None
-    measure = None if shown is None else lambda: shown.check(trainer.model)
-    progress = Progress(say, measure, checks=0 if shown is None else shown.settings.checks, minutes=minutes)
+    progress = Progress(say, minutes=minutes)
     for other in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(other)
     trainer.add_callback(progress)

@@ -10,27 +10,12 @@ from ..inference.evaluation import duration
 
 
 class Progress(TrainerCallback):
-    """Reports the progress of a training run, with a line of text for `say`.
+    """Reports the progress of a training run, a line of text for `say` at a time, and ends it after `minutes`."""
 
-    `measure` returns the exact match (0..1) of the current model on a small sample, `checks` times, evenly spread, the
-    last time at the end. `minutes` is the time limit of the run, measurements included.
-    """
-
-    def __init__(
-        self,
-        say: Callable[[str], None],
-        measure: Callable[[], float] | None = None,
-        *,
-        checks: int = 5,
-        minutes: float | None = None,
-    ) -> None:
+    def __init__(self, say: Callable[[str], None], *, minutes: float | None = None) -> None:
         self.say = say
-        self.measure = measure
-        self.count = checks
         self.limit = None if minutes is None else 60 * minutes
         self.history: list[dict[str, Any]] = []  # losses, accuracy and seconds of each log
-        self.checks: list[dict[str, Any]] = []  # step, exact match, and seconds without those of earlier measurements
-        self.check_seconds = 0.0  # in measurements
         self.stopped_early = False  # by the time limit
         self._begin: float | None = None
         self._writing: tuple[int, float] | None = None  # its first step, and the seconds before it
@@ -45,21 +30,12 @@ class Progress(TrainerCallback):
         self._begin = time.perf_counter()
 
     def begin_writing(self, step: int) -> None:
-        """Goes on with a second stage after `step`. Exact match is measured in it alone: before it, nothing is
-        written."""
+        """Goes on with a second stage after `step`."""
         self._writing = step, self.seconds
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Measures when it is due, and ends the run at its time limit."""
+        """Ends the run at its time limit."""
         step, steps = state.global_step, state.max_steps
-        first = 0 if self._writing is None else self._writing[0]
-        due = any(step - first == round((steps - first) * (i + 1) / self.count) for i in range(self.count))
-        if due and not self._only_reads(args) and self.measure is not None:
-            before, score = self.seconds, self.measure()
-            self.checks.append({"step": step, "exact_match": score, "seconds": round(before - self.check_seconds, 2)})
-            self.check_seconds += self.seconds - before
-            state.log_history.append({"step": step, "eval_exact_match": score})  # for the curves
-            self.say(f"step {step}/{steps}  exact match {score:.1%} on a small sample")
         if self._writing is None and self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True
             control.should_training_stop = True
@@ -88,8 +64,6 @@ class Progress(TrainerCallback):
         shown = {"loss_lm": "loss {:.3f}", "loss_read": "reading {:.3f}", "read_accuracy": "read right {:.1%}"}
         parts = [f"{'writing, ' * (self._writing is not None)}step {step}/{state.max_steps}"]
         parts += [text.format(entry[name]) for name, text in shown.items() if entry[name] is not None]
-        if self.checks:
-            parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
         first, before = self._writing or (0, 0.0)
         left = (self.seconds - before) / max(step - first, 1) * (state.max_steps - step)
         if self.limit is not None and self._writing is None:

@@ -73,7 +73,7 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, tmp_pa
     if "igc_writing" in recipe:
         changed["igc_writing"] = '{"rows": 4, "steps": 1, "batch_size": 2}'
     if "igc_demonstration" in recipe:
-        measured = {"per_group": 1, "max_new_tokens": 2, "check_per_group": 1, "target": 0.0}
+        measured = {"per_group": 1, "max_new_tokens": 2, "target": 0.0}
         measured |= {"per_set": 2, "number_only_tokens": 2} if "smollm2" in name else {}
         changed["igc_demonstration"] = json.dumps(measured)
     if recipe["model_name_or_path"] != "tiny":

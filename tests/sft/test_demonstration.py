@@ -30,7 +30,7 @@ from peft_igc.tuner.base_model import TINY_FOLDER
 from peft_igc.tuner.layer import IGCLayer
 
 
-MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
+MEASURED = {"calibration_items": 24, "per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
 QUICK = {"igc_generated_rows": 48, "max_steps": 3, "per_device_train_batch_size": 4, "warmup_steps": 1}
 STAGE = {"rows": 8, "steps": 2, "batch_size": 4, "covering": 2, "warmup_steps": 1}
@@ -65,12 +65,11 @@ def test_it_leaves_results_curves_and_adapter_and_nothing_else(outcome):
 
 def test_the_results_tell_how_the_adapter_was_made_in_both_stages(outcome):
     training = outcome[1]["training"]
-    assert (training["seed"], training["steps"], training["rows"], training["stopped_early"]) == (1, 5, 20, False)
+    assert (training["seed"], training["steps"], training["stopped_early"]) == (1, 5, False)
     assert (training["distinct_rows"], training["writing"]["steps"]) == (48, 2)
     assert [entry["step"] for entry in training["history"]] == [1, 2, 3, 4, 5]
     assert [entry["loss_lm"] is None for entry in training["history"]] == [True] * 3 + [False] * 2
     assert all(entry["loss_read"] > 0 for entry in training["history"][:3])
-    assert [check["step"] for check in training["checks"]] == [4, 5]
     assert {"torch", "trl", "peft"} <= set(outcome[1]["versions"])
 
 
@@ -81,7 +80,6 @@ def test_progress_missed_targets_and_the_table_are_printed(outcome):
     reading = re.search(r"^step 3/3.*$", said, re.MULTILINE)[0]
     assert all(part in reading for part in ("reading", "read right", "at most ", "s left"))
     assert "writing, step 5/5  loss" in said
-    assert "exact match so far" in said
 
 
 def test_the_saved_adapter_is_the_measured_one_with_the_fitted_confidence_and_a_card(outcome):
@@ -241,7 +239,7 @@ def gemma(tmp_path_factory):
 
 def test_a_demonstration_asks_it_as_a_completion_model(gemma, tmp_path):
     assert parse([*command(base=str(gemma)), "--output_dir", "x"]).igc.igc_layer == 4  # of 7, as 18 of 30
-    more = [*small(checks=0), "--igc_layer", "6", "--igc_read_from", "3"]
+    more = [*small(), "--igc_layer", "6", "--igc_read_from", "3"]
     more += ["--igc_generated_rows", "1500", "--seed", "1"]  # of which a few hold the `A:` that begins an answer
     results = run_demo(tmp_path / "out", base=str(gemma), per_group=1, more=more)
     assert results["training"]["steps"] == 5
