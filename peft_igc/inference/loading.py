@@ -14,12 +14,11 @@ from typing import Any
 import torch
 from peft import PeftConfig, PeftModel
 from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..tuner.base_model import TINY, TINY_ADAPTER_FOLDER, TINY_FOLDER
 from ..tuner.config import IGCConfig
-from ..tuner.saving.adapter_files import FILE_KEY
 from ..tuner.saving.saved_fields import OldFormatError
 
 
@@ -164,7 +163,6 @@ def load_adapter(
     config = read_config(folder) if config is None else config
     _warn_of_base(folder, config, base)
     try:
-        _check_method(folder, config)
         return PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options).eval()
     except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
@@ -219,21 +217,3 @@ def read_config(folder: Path) -> PeftConfig:
         text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."
         raise ValueError(f"`{path}` cannot be read: {text.rstrip('.')}. Copy the folder again.") from error
     return IGCConfig.from_pretrained(str(folder)) if isinstance(config, IGCConfig) else config
-
-
-def _check_method(folder: Path, config: PeftConfig) -> None:
-    """Refuses weights of an IGC adapter with the config of another method.
-
-    PEFT (0.21) would warn, and leave the other method's adapter with its first random weights.
-    """
-    path = folder / SAFETENSORS_WEIGHTS_NAME
-    if isinstance(config, IGCConfig) or not path.is_file():
-        return
-    with safe_open(path, framework="pt") as file:
-        holds_igc = any(map(FILE_KEY.search, file.keys()))
-    if holds_igc:
-        method = getattr(config.peft_type, "value", config.peft_type)
-        raise ValueError(
-            f"`{folder}` holds the weights of an IGC adapter, but its `{CONFIG_NAME}` is of the method {method}. "
-            "Copy the folder again."
-        )

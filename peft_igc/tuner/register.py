@@ -2,7 +2,7 @@
 
 PEFT 0.21 has three public tables and no entry point for plugins: `register_peft_method` accepts only members of its
 own enum `PeftType`. So the tables get a one-member string enum of ours, which hashes and compares like the string
-"IGC". Three functions of PEFT and one of transformers are replaced as well; `hooks/patches.toml` lists all such.
+"IGC". Three functions of PEFT are replaced as well; `hooks/patches.toml` lists all such.
 """
 
 import functools
@@ -16,14 +16,13 @@ from peft import PeftConfig, PeftModel
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
-from transformers import PreTrainedModel
 
 from .base_model import without_peft
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
 from .saving.adapter_files import check_beside, check_names
-from .saving.companions import NESTED, warn_of_left_out
+from .saving.companions import NESTED
 
 
 def register() -> None:
@@ -33,7 +32,7 @@ def register() -> None:
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
     if not hasattr(BaseTuner.__init__, "_igc"):
         _attach_to_the_causal_lm()
-        _load_what_was_saved()
+        _load_onto_off_loaded_bases()
 
 
 def _attach_to_the_causal_lm() -> None:
@@ -66,20 +65,14 @@ def _attach_to_the_causal_lm() -> None:
     BaseTuner.__init__ = __init__
 
 
-def _load_what_was_saved() -> None:
-    """Makes PEFT load a calculator onto an off-loaded base, and PEFT and transformers warn of what they leave out.
-
-    PEFT 0.21 dispatches such a base again without the calculator. Both packages know of one adapter at a time.
-    """
+def _load_onto_off_loaded_bases() -> None:
+    """Makes PEFT load a calculator onto an off-loaded base, which it (0.21) would dispatch again without it."""
     load, attach = PeftModel.load_adapter, PeftModel.__dict__["from_pretrained"].__func__
-    load_onto: Any = PreTrainedModel.load_adapter
 
     @functools.wraps(load)
     def load_adapter(self: PeftModel, model_id: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
         with _left_in_place(self, model_id, kwargs):
-            result = load(self, model_id, adapter_name, *args, **kwargs)
-        warn_of_left_out(self, adapter_name, Path(model_id, kwargs.get("subfolder") or ""))
-        return result
+            return load(self, model_id, adapter_name, *args, **kwargs)
 
     @functools.wraps(attach)
     def from_pretrained(cls: Any, model: nn.Module, model_id: Any, *args: Any, **kwargs: Any) -> Any:
@@ -89,19 +82,8 @@ def _load_what_was_saved() -> None:
         with _left_in_place(model, model_id, kwargs):
             return attach(cls, model, model_id, *args, **kwargs)
 
-    @functools.wraps(load_onto)
-    def load_onto_base(
-        self: PreTrainedModel, peft_model_id: Any = None, adapter_name: str | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        result = load_onto(self, peft_model_id, adapter_name, *args, **kwargs)
-        if peft_model_id is not None:
-            subfolder = (kwargs.get("adapter_kwargs") or {}).get("subfolder") or ""
-            warn_of_left_out(self, adapter_name or "default", Path(peft_model_id, subfolder))
-        return result
-
-    load_adapter._igc = from_pretrained._igc = load_onto_base._igc = True  # type: ignore[attr-defined]
+    load_adapter._igc = from_pretrained._igc = True  # type: ignore[attr-defined]
     PeftModel.load_adapter, PeftModel.from_pretrained = load_adapter, classmethod(from_pretrained)
-    PreTrainedModel.load_adapter = load_onto_base
 
 
 @contextmanager

@@ -83,7 +83,6 @@ def test_a_batch_of_eight_is_two_of_four_is_eight_of_one(tmp_path, unsupervised)
 
 
 @pytest.mark.filterwarnings(*NESTED)
-@pytest.mark.filterwarnings("ignore:The adapter 'default' in .*style. was trained with the calculator:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])
 def test_lora_and_the_calculator_train_together(tmp_path, outside):
     made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6)

@@ -14,7 +14,6 @@ from tiny_models import small_config, tiny_model
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
-from peft_igc.inference.loading import load_adapter
 from peft_igc.tuner.saving.companions import LOW_RANK
 
 
@@ -124,34 +123,6 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
     assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_with is None
 
 
-@pytest.mark.parametrize("way", [PeftModel.from_pretrained, by_transformers, load_adapter])
-@pytest.mark.parametrize(("inner", "outer"), [("style", "default"), ("default", "math")])
-def test_an_adapter_that_was_only_used_with_another_one_is_not_left_out_in_silence(inner, outer, way, tmp_path):
-    model = both((inner, outer))
-    model.peft_config[outer].inference_mode = True  # as a calculator that was loaded: its record stays empty
-    model.save_pretrained(tmp_path)
-    left = inner if outer == "default" else outer
-    with pytest.warns(UserWarning, match=f"'default' .* was saved with the adapter in `.*/{left}`, .*Load that one"):
-        way(tiny_model("llama"), tmp_path)
-    with nesting():  # the cure, and a name of one's own
-        loaded = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / left, adapter_name="mine")
-        assert torch.equal(logits(PeftModel.from_pretrained(loaded, tmp_path)), logits(model))
-
-
-@pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
-def test_a_lora_that_is_loaded_without_the_calculator_trained_over_it_is_said(names, tmp_path):
-    both(names).save_pretrained(tmp_path)
-    style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
-    message = f"The adapter 'mine' in `{style}` was trained with the calculator in `{math}`, .* Load both with"
-    with pytest.warns(UserWarning, match=message):
-        PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
-    model, place = get_peft_model(tiny_model("llama"), lora()), {"subfolder": "" if style == tmp_path else style.name}
-    with pytest.warns(UserWarning, match=message):
-        model.load_adapter(str(tmp_path), "mine", **place)
-    with pytest.warns(UserWarning, match=message):
-        tiny_model("llama").load_adapter(str(tmp_path), "mine", adapter_kwargs=place)
-
-
 def test_the_calculator_alone_is_said_when_it_is_used(folder):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="mine")
     model.load_adapter(folder, "default")
@@ -194,15 +165,13 @@ def test_a_lora_with_a_calculator_on_a_base_with_layers_on_the_disk_is_refused(w
 
 def test_both_loaded_by_hand_are_as_if_loaded_together_in_either_order(folder):
     expected = logits(both())
-    with pytest.warns(UserWarning, match="which is not loaded"):  # not yet
-        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
+    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
     outer = PeftModel.from_pretrained(tiny_model("llama"), folder)
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
         twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
     assert torch.equal(logits(twice), expected)
-    with pytest.warns(UserWarning, match="which is not loaded"):
-        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
+    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 

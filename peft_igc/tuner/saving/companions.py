@@ -79,7 +79,6 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
             )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
-            warnings.filterwarnings("ignore", "The adapter .* with the (calculator|adapter) in")  # which comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
 
@@ -98,51 +97,11 @@ def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
         )
 
 
-def warn_of_left_out(model: Any, name: str, folder: Path) -> None:
-    """Warns if an adapter that belongs to the one loaded from a local folder, which need not exist, is not loaded.
-
-    That is the calculator with which it was trained, or an adapter in a subfolder, where PEFT saves what was used
-    together, of a method that the model lacks. Nothing is said of a calculator that was asked for alone, with
-    `trained_with=[]`.
-    """
-    folder, configs = folder.resolve(), model.peft_config
-    below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
-    if not any(isinstance(config, IGCConfig) for config in configs.values()):
-        siblings = (path.parent for path in folder.parent.glob(f"*/{CONFIG_NAME}"))
-        calculator = next((one for one in (folder.parent, *below, *siblings) if folder in companions_in(one)), None)
-        if calculator is not None:
-            warnings.warn(
-                f"The adapter {name!r} in `{folder}` was trained with the calculator in `{calculator}`, which is not "
-                f"loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
-                stacklevel=3,
-            )
-            return
-    if getattr(configs[name], "trained_with", None) is not None:  # `warn_of_absent` has the rest
-        return
-    known = [None, *(config.peft_type for config in configs.values())]
-    for other in below:
-        kind = _saved_config(other).get("peft_type")
-        if kind not in known and IGC_PEFT_TYPE in (kind, *known):
-            warnings.warn(
-                f"The adapter {name!r} in `{folder}` was saved with the adapter in `{other}`, which is not loaded "
-                f"with it. Load that one before it, with `PeftModel.from_pretrained(base, {str(other)!r}, "
-                f"adapter_name={other.name!r})`.",
-                stacklevel=3,
-            )
-
-
 def companions_in(folder: Path) -> list[Path]:
     """The folders of the adapters that were trained with the calculator in a local folder."""
-    saved = _saved_config(folder)
-    entries: Any = saved.get("trained_with") if saved.get("peft_type") == IGC_PEFT_TYPE else None
-    # Other values are reported where that folder is loaded.
-    return [Path(os.path.normpath(folder / entry)) for entry in entries] if are_entries(entries) else []
-
-
-def _saved_config(folder: Path) -> dict[str, Any]:
-    """The config of the adapter in a local folder, which may be of any method; empty if it cannot be read."""
     try:
         saved = json.loads((folder / CONFIG_NAME).read_bytes())
-    except (OSError, ValueError, RecursionError):  # reported where that folder is loaded
-        return {}
-    return saved if isinstance(saved, dict) else {}
+        entries: Any = saved.get("trained_with") if saved.get("peft_type") == IGC_PEFT_TYPE else None
+    except (OSError, ValueError, RecursionError, AttributeError):  # reported where that folder is loaded
+        return []
+    return [Path(os.path.normpath(folder / entry)) for entry in entries] if are_entries(entries) else []
