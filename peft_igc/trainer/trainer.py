@@ -387,7 +387,7 @@ class IGCTrainer(SFTTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """As the parent's, with a note if a SIGTERM made it, before the last step."""
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        self.ended_by_signal = (folder / SIGNALLED).exists() and self.state.global_step < self.state.max_steps
+        self.ended_by_signal |= (folder / SIGNALLED).exists() and self.state.global_step < self.state.max_steps
         super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
