@@ -11,9 +11,11 @@ Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13,
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import re
 from bisect import bisect_right
+from collections import Counter
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -40,7 +42,9 @@ _FRACTION = re.compile(r"[/÷]\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean
 _RANGE = re.compile(r"[0-9]+-[0-9]+ |[12][0-9]{3} - [12][0-9]{3} ")  # `pages 10-15 = 6`, `2019 - 2023 = 4 years`
 # A bracket that is not closed, and no factor.
 _OPENED = re.compile(r"(?:^|[^\W\d_]{2} |[.,:;!?|] ?)[ \t]*(\((?:[^()\n=]|\([^()\n=]*\))*)\Z", re.MULTILINE)
-_MEASURES = frozenset({"space", ".", ",", "and", "number", "unit", "currency", "per"})  # in `5 feet, 6 inches`
+_BETWEEN = frozenset({"space", ".", ",", "and"})  # the numbers of one measure: `5 feet, 6 inches`
+_DIGITS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_ROUNDING = re.compile(r"\bround|\bnearest\b", re.IGNORECASE)
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -113,16 +117,12 @@ def check(text: str) -> list[Claim]:
         shown = given[slice(*number.span)]
         claim = Claim(Verdict.NOT_UNDERSTOOD, (first, number.span[1]), shown, reason=reason)
         if isinstance(found, Value) and number.value is not None:
-            percent = number.percent or any(item.kind == "%" for item in found.items)
-            compared = _compared(claim, found.value, number, percent, about)
-            doubtful = _FRACTION.search(text, first, last) is not None or compares
-            doubtful = doubtful or _measures_differ(pieces, claim.span, number.span)
-            doubtful = doubtful or _leaves_rest(pieces, number, found.value)
-            doubtful = doubtful or _may_be_other(text, (first, last), found.value, number)
+            compared = _compared(claim, found, found.value, number, about)
             other = _other_sign(given[:first], text[first:last])
             if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
-                compared = _compared(claim, other, number, percent, about)  # the sign that its result has
+                compared = _compared(claim, found, other, number, about)  # the sign that its result has
             counted = number.counted and _may_count(found.value, number)
+            doubtful = compares or _is_doubtful(pieces, text, (first, last), found, number)
             if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
                 claim = compared
         claims.append(claim)
@@ -143,17 +143,62 @@ def _unread_calculation(pieces: Pieces, at: int) -> int | None:
     return None
 
 
-def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
-    """The claim that a number is a value. With a per cent sign on a side, both `0.4` and `40` may be meant by 40%."""
-    places, given = number.places, number.value
+def _compared(claim: Claim, found: Value, value: Fraction, number: _Number, about: bool) -> Claim:
+    """The claim that a number is the value of an expression. With a per cent sign after it, both `0.4` and `40` may be
+    meant by 40%, but of a quotient; without one, a sum of percentages and a product with `100%` may be a hundredth."""
+    given = number.value
     assert given is not None
     claim = claim._replace(reason=Reason.NONE)
+    places = _shown_places(number) if about else number.places
     rounds = about or number.percent or places >= _FEWEST_PLACES
-    for meant in (value, value * 100) if percent else (value,):
-        if meant == given or (rounds and abs(meant - given) * 2 * 10**places <= 1):
-            return claim._replace(verdict=Verdict.TRUE, value=_written(meant, number), rounded=meant != given)
+    meant = [value, value * 100] if number.percent or found.text.endswith("%") or _is_scaled(found) else [value]
+    if number.percent and _is_quotient(found):
+        del meant[0]
+    for one in meant:
+        if one == given or (rounds and abs(one - given) * 2 * Fraction(10) ** places <= 1):
+            return claim._replace(verdict=Verdict.TRUE, value=_written(one, number), rounded=one != given)
     right = min(value, value * 100, key=lambda one: abs(one - given)) if number.percent else value
     return claim._replace(verdict=Verdict.UNTRUE, value=_written(right, number))
+
+
+def _shown_places(number: _Number) -> int:
+    """The places of a number that count: below 0 for zeros at its end, as in `52 * 40 ≈ 2,000`."""
+    digits = str(number.value)
+    return number.places or len(digits.rstrip("0")) - len(digits)
+
+
+def _is_scaled(found: Value) -> bool:
+    """Whether an expression has a factor `100%`."""
+    return any(one.value == 100 and two.kind == "%" for one, two in itertools.pairwise(found.items))
+
+
+def _is_quotient(found: Value) -> bool:
+    """Whether an expression without per cent signs ends in a division."""
+    return (
+        found.reductions[-1:] != () and found.reductions[-1].symbol == "/" and "%" not in {i.kind for i in found.items}
+    )
+
+
+def _is_doubtful(pieces: Pieces, text: str, span: Span, found: Value, number: _Number) -> bool:
+    """Whether an expression at some characters, or the number, may mean something else than was read."""
+    given, value = number.value, found.value
+    assert given is not None
+    before, after = _around(text, span[0], number.span[1])
+    kinds = {one.kind for one in found.items}
+    percents = "%" in kinds and "of" not in kinds and value * 100 == given  # `20% x 3 = 60`
+    unit = Fraction(10) ** -_shown_places(number)
+    return (
+        _FRACTION.search(text, *span) is not None
+        or _has_part_before(pieces, span[0])
+        or _measures_differ(pieces, (span[0], number.span[1]), number.span)
+        or _has_part_after(pieces, number.span)
+        or (abs(value - given) < unit and _ROUNDING.search(f"{before}\n{after}") is not None)
+        or percents
+        or (number.percent and _is_quotient(found) and value == given)
+        or _leaves_rest(after, number, found)
+        or _is_part(before, text[span[0]], found, given)
+        or _may_be_other(text, span, value, number)
+    )
 
 
 def _written(value: Fraction, number: _Number) -> str:
@@ -241,6 +286,29 @@ def _may_count(value: Fraction, number: _Number) -> bool:
     return whole or ratio >= _LARGE or abs(value - given) < 1
 
 
+def _has_part_before(pieces: Pieces, first: int) -> bool:
+    """Whether a measure of which an expression has the last part begins before it: `3 hr. 20 min. - 10 min.`"""
+    kinds, said, ends = pieces
+    begin = bisect_right(ends, first)
+    units, left = words().units, [at for at in range(max(begin - 6, 0), begin) if kinds[at] not in _BETWEEN][-2:]
+    right = begin + 1 + (kinds[begin + 1] == "space")
+    if [kinds[at] for at in left] != ["number", "unit"] or kinds[right] not in ("unit", "glue"):  # `6 in` has no unit
+        return False
+    quantity, name = units[said[left[1]].casefold()]
+    other = units.get(said[right].casefold(), (quantity, ""))
+    return other[0] == quantity and other[1] != name
+
+
+def _has_part_after(pieces: Pieces, number: Span) -> bool:
+    """Whether a result is the first part of a measure: `= 2 dollars and 50 cents`."""
+    kinds, _, ends = pieces
+    at = past(kinds, bisect_right(ends, number[1] - 1) + 1, 1, "space")
+    if kinds[at] != "unit" and "currency" not in kinds[bisect_right(ends, number[0]) : at]:
+        return False
+    after = past(kinds, at + (kinds[at] == "unit"), 1, "space", ",", "and", "per")
+    return kinds[after] == "number" and not {",", "and"}.isdisjoint(kinds[at:after])
+
+
 def _other_sign(before: str, expression: str) -> Fraction | None:
     """The value of an expression if a minus, which was read as a sign, is the mark of an item, or a mark a sign; None
     without such a minus."""
@@ -254,29 +322,44 @@ def _other_sign(before: str, expression: str) -> Fraction | None:
     return found.value if isinstance(found, Value) else None
 
 
-def _leaves_rest(pieces: Pieces, number: _Number, value: Fraction) -> bool:
-    """Whether a result is a quotient whose remainder follows: `7 / 2 = 3, remainder 1`, `= 3 boxes and 1 left`."""
-    kinds, said, ends = pieces
-    at = bisect_right(ends, number.span[1] - 1) + 1
-    while kinds[at] not in ("line", ".", "=", "?", "!"):
-        if said[at].casefold() in REMAINDER | {"left", "over"}:
-            return number.value == math.floor(value) != value
-        at += 1
-    return False
+def _leaves_rest(after: str, number: _Number, found: Value) -> bool:
+    """Whether a result is a quotient without the remainder, which the sentence goes on with: `7 / 2 = 3, remainder 1`,
+    `= 3 boxes and 1 left`."""
+    last = found.reductions[-1]
+    if not (number.value == math.floor(found.value) != found.value and last.symbol == "/"):
+        return False
+    rest = last.operands[0] - last.operands[1] * number.value
+    return rest in {literal(one) for one in _DIGITS.findall(after.partition("=")[0])}
+
+
+def _around(text: str, first: int, last: int) -> tuple[str, str]:
+    """The rest of the sentence before and after some characters."""
+    begin = max(text.rfind(end, 0, first) for end in (". ", "? ", "! ", "\n"))
+    return text[begin + 1 : first], re.split(r"[.?!]\s|\n", text[last:], maxsplit=1)[0]
+
+
+def _is_part(before: str, sign: str, found: Value, given: Fraction) -> bool:
+    """Whether a number before an expression is a factor of the amount that it begins with: `8 pizzas at $12 + $10 =
+    $106`."""
+    first, *after = found.items
+    if sign not in "$€£" or not first.value or after[0].kind not in ("+", "-"):
+        return False
+    return (given - found.value) / first.value + 1 in {literal(one) for one in _DIGITS.findall(before)}
 
 
 def _measures_differ(pieces: Pieces, span: Span, number: Span) -> bool:
-    """Whether a claim, with the measures next to it, has two units of one quantity: `$1 / 2 = 50 cents`."""
+    """Whether a quantity has several units: `$1 / 2 = 50 cents`, `$9 a month * 1 year = $108`."""
     kinds, said, ends = pieces
-    begin, at = max(bisect_right(ends, span[0]) - 6, 1), bisect_right(ends, number[1] - 1) + 1
-    while begin < at and not _MEASURES.issuperset(kinds[begin : bisect_right(ends, span[0])]):
-        begin += 1
-    while kinds[at] in _MEASURES:
-        at += 1
-    found = set[tuple[str, str]]()
-    for place in range(begin, at):
-        if kinds[place] == "currency":
-            found.add(("money", _CURRENCIES.get(said[place], said[place])))
-        elif kinds[place] == "unit" or (said[place] == "in" and kinds[place + 1] == "."):
-            found.add(words().units.get(said[place].casefold(), ("length", "inch")))
-    return len(found) > len({quantity for quantity, _ in found})
+    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    begin = bisect_right(ends, span[0])
+    for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
+        if kinds[at] in ("currency", "unit"):
+            money = "money", _CURRENCIES.get(said[at], said[at])
+            measure = money if kinds[at] == "currency" else words().units[said[at].casefold()]
+            (before if ends[at] <= number[0] else after)[measure] += 1
+        if ends[at - 1] >= number[1] and kinds[at] != "space":
+            break
+    once = [quantity for (quantity, _), times in before.items() if times == 1]
+    if "per" in kinds[begin:at] and len(set(once)) < len(once):
+        return True
+    return any(quantity == other for quantity, _ in before for other, _ in after.keys() - before)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 from typing import Any
 
@@ -57,8 +58,12 @@ _SUM, _PRODUCT = (frozenset({"number", "(", ")", *signs}) for signs in ("+-", "*
 _DOUBT = re.compile(r"[0-9]-[0-9]|[-+*/xX×÷(][\s$€£]*[-+*/×÷]")
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _NAME = re.compile(r"[^\W\d_]{2}")
-# `3/4 ÷ 1/8`, which people mean as a quotient of fractions, and `2.5 x 10-2`, whose exponent was lost in copying
-_LOST = re.compile(r"[0-9]+(?:/[0-9]+)?\s[÷/]\s[0-9]+/[0-9]+|[0-9]\.[0-9]+\s*[x×·*]\s*10-[0-9]{1,2}")
+# `3/4 ÷ 1/8` and `8 × 10^6 / 2 × 10^3`, which people mean as quotients of fractions and of powers; `2.5 x 10-2`, whose
+# exponent was lost in copying; `2-1/2 cups + 1 cup`, a mixed number
+_LOST = re.compile(
+    r"[0-9]+(?:/[0-9]+)?\s[÷/]\s[0-9]+/[0-9]+|[0-9]\.[0-9]+\s*[x×·*]\s*10-[0-9]{1,2}"
+    r"|.*[÷/]\s*[0-9.]+\s*[x×·*]\s*10\^.*|(?:.*\s[-+*/x×÷]\s)?[0-9]+-[0-9]+/[0-9]+\b.*\s[-+*/x×÷]\s.*"
+)
 _DASHES = str.maketrans("–—", "--")
 
 
@@ -198,7 +203,11 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.CURRENCIES, found.span(found.currencies[0]))
     added = any(item.kind in ("+", "-") for item in items)
     money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
-    if added and (money or len(set(found.units)) > 1):
+    differ = len(set(found.units)) > 1
+    # `2 kg / 250 g`, but not `60 minutes / 1 hour`; the last item is the first one
+    divides = any(sign.kind == "/" and by.value != 1 for by, sign in itertools.pairwise(items))
+    divided = divides and len({quantity for quantity, _ in found.units}) < len(set(found.units))
+    if (added and (money or differ)) or divided:
         raise Refused(Reason.UNITS, (items[-1].span[0], items[0].span[1]))
 
 
@@ -384,8 +393,8 @@ def _class(word: str) -> str:
 def _is_blank(match: re.Match[str], kind: str, in_front: bool) -> bool:
     """Whether a word says nothing of the values around it."""
     word, touched = match[0], match.string[match.start() - 1 : match.start()].isdigit()
-    if match.string[match.end() : match.end() + 1].isdigit():
-        return False  # the name of another value: `item3 + 4`
+    if re.match(r"[0-9(]", match.string[match.end() :]):
+        return False  # the name of another value or of a function: `item3 + 4`, `int(7 / 2)`
     if len(word) == 1:
         return word == "a" and not touched
     if in_front or kind not in ("operator", "link", "modifier"):

@@ -82,6 +82,15 @@ def before_equals(read: Expression, at: int) -> None:
         sign = past(read.kinds, at - 1, -1, "space")
         if read.kind(sign) in ("+", "-", "*", "/", "x") and read.kind(read.skip(sign - 1)) in NUMBERS | CLOSE:
             raise read.refuse(Reason.NOT_UNDERSTOOD, sign)  # it goes on from a line before
+        if read.items[-1].kind in "+-" and read.kind(sign) in NUMBERS and not _has_equals(read, sign):
+            raise read.refuse(Reason.OTHER_NUMBER, sign)  # the same: `12 + 30\n+40 + 18`
+
+
+def _has_equals(read: Expression, at: int) -> bool:
+    """Whether an equals sign is before a piece in its line."""
+    while read.kind(at) not in _ENDS:
+        at -= 1
+    return read.kind(at) == "="
 
 
 def _label(read: Expression, at: int) -> None:
@@ -224,7 +233,7 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
         if kind in CLOSE and read.kind(read.skip(at - 1)) in NUMBERS | CLOSE:
             raise read.refuse(Reason.UNBALANCED, at)  # `What is 9 - 4 - 1 ) ?`
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
-        if joins or kind in STRANGE or kind in ("modifier", "sign", "*") or _plain_operator(read, at):
+        if joins or kind in STRANGE or kind in ("modifier", "rounding", "sign", "*") or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         read.spoken = (read.spoken and kind != "control") or kind in ALL_WORDS
         phase = _met(kind, phase)
