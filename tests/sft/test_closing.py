@@ -71,8 +71,7 @@ def test_rows_without_a_calculation_have_no_answer_to_compare(tmp_path):
 
 
 def test_a_run_that_a_time_limit_ends_is_evaluated(tmp_path):
-    made = trainer(tmp_path)
-    made.state.max_steps = 2
+    (made := trainer(tmp_path)).state.max_steps = 2
     assert "The reading learned next to nothing" in close(made, to_dataset(rows(4)), None)
 
 

@@ -16,6 +16,9 @@ from peft_igc.trainer.trainer import IGCTrainer
 from tests.sft.test_sft import SMALL, arguments, write
 
 
+STAGE = ["--igc_writing", '{"steps": 1, "batch_size": 2}']  # a second stage, which a signal in the first one ends too
+
+
 @pytest.fixture
 def line(base, tmp_path):
     """The arguments of a short run."""
@@ -53,7 +56,7 @@ def said_by(capsys):
     ("how", "more", "code", "step"),
     [
         pytest.param(interrupt, [], 130, 2, id="ctrl-c"),
-        pytest.param(terminate, ["--enable_jit_checkpoint"], 143, 4, id="sigterm", marks=pytest.mark.slow),
+        pytest.param(terminate, ["--enable_jit_checkpoint", *STAGE], 143, 4, id="sigterm", marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupted_run_says_how_to_go_on_and_that_command_ends_it(

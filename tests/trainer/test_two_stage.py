@@ -119,10 +119,9 @@ def test_what_is_told_of_a_run_is_what_was_logged_with_the_losses_taken_apart(tm
 
 
 def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
-    saved = {"save_strategy": "steps", "save_steps": 1, "enable_jit_checkpoint": True}  # as if SIGTERM had ended it
-    for number, options in enumerate(({}, saved)):
-        progress = Progress(lambda line: None, minutes=1e-9)
-        made = trainer(tmp_path / str(number), **STAGES, **options, callbacks=[progress])
+    for saved in ("no", "steps"):  # a checkpoint of the last step, as if SIGTERM had ended it
+        progress, kept = Progress(lambda line: None, minutes=1e-9), {"save_strategy": saved, "save_steps": 1}
+        made = trainer(tmp_path / saved, **STAGES, **kept, enable_jit_checkpoint=True, callbacks=[progress])
         made.train()
         assert progress.stopped_early
         assert made.state.global_step == 1 + 1
