@@ -119,7 +119,6 @@ def test_a_list_tells_each_word_where_it_ends():
     row = teach_reading.list_of(words, tokenizer, random.Random(0))
     told = [tokenizer.decode(row.ids[: end + 1]).lower().split(">")[-1].split()[-1] for end in row.ends]
     assert told == [list(words)[at] for at in row.targets]
-    assert len(set(told)) == 3
 
 
 def smollm2_like():

@@ -4,7 +4,6 @@ import copy
 import gc
 import pickle
 import weakref
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -340,12 +339,9 @@ def test_hybrid_architectures_work_at_the_default_layer(name):
 def test_a_layer_that_runs_at_the_end_of_a_prompt_only_is_refused():
     shared = {"head_dim": 8, "global_head_dim": 8, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8}
     shared |= {"vocab_size_per_layer_input": 128, "layer_types": ["sliding_attention", "full_attention"] * 2}
-    config = Gemma4TextConfig(**SMALL, **shared, sliding_window=8)
-    ids = torch.randint(10, 60, (1, 7))
-    for at, expected in ((1, nullcontext()), (2, pytest.raises(ValueError, match="layer 2 got 1 of 7 tokens"))):
-        model = get_peft_model(Gemma4ForCausalLM(config).eval(), small_config(layer=at))
-        with expected:
-            model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, pad_token_id=0)
+    base = Gemma4ForCausalLM(Gemma4TextConfig(**SMALL, **shared, sliding_window=8)).eval()
+    with pytest.raises(ValueError, match="layer 2 got 1 of 7 tokens"):
+        get_peft_model(base, small_config(layer=2)).generate(torch.ones(1, 7, dtype=int), max_new_tokens=2)
 
 
 @pytest.mark.filterwarnings("ignore")
