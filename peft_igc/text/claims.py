@@ -122,8 +122,9 @@ def check(text: str) -> list[Claim]:
             if other is not None and compared.verdict is Verdict.UNTRUE and (other < 0) == (number.value < 0):
                 compared = _compared(claim, found, other, number, about)  # the sign that its result has
             counted = number.counted and _may_count(found.value, number)
-            doubtful = compares or _is_doubtful(pieces, text, (first, last), found, number)
-            if not counted and (compared.verdict is not Verdict.UNTRUE or not doubtful):
+            accused = compared.verdict is Verdict.UNTRUE
+            doubtful = accused and (compares or _is_doubtful(pieces, text, (first, last), found, number, about))
+            if not counted and not doubtful:
                 claim = compared
         claims.append(claim)
     return claims
@@ -149,22 +150,15 @@ def _compared(claim: Claim, found: Value, value: Fraction, number: _Number, abou
     given = number.value
     assert given is not None
     claim = claim._replace(reason=Reason.NONE)
-    places = _shown_places(number) if about else number.places
-    rounds = about or number.percent or places >= _FEWEST_PLACES
+    rounds = about or number.percent or number.places >= _FEWEST_PLACES
     meant = [value, value * 100] if number.percent or found.text.endswith("%") or _is_scaled(found) else [value]
     if number.percent and _is_quotient(found):
         del meant[0]
     for one in meant:
-        if one == given or (rounds and abs(one - given) * 2 * Fraction(10) ** places <= 1):
+        if one == given or (rounds and abs(one - given) * 2 * 10**number.places <= 1):
             return claim._replace(verdict=Verdict.TRUE, value=_written(one, number), rounded=one != given)
     right = min(value, value * 100, key=lambda one: abs(one - given)) if number.percent else value
     return claim._replace(verdict=Verdict.UNTRUE, value=_written(right, number))
-
-
-def _shown_places(number: _Number) -> int:
-    """The places of a number that count: below 0 for zeros at its end, as in `52 * 40 ≈ 2,000`."""
-    digits = str(number.value)
-    return number.places or len(digits.rstrip("0")) - len(digits)
 
 
 def _is_scaled(found: Value) -> bool:
@@ -179,19 +173,22 @@ def _is_quotient(found: Value) -> bool:
     )
 
 
-def _is_doubtful(pieces: Pieces, text: str, span: Span, found: Value, number: _Number) -> bool:
+def _is_doubtful(pieces: Pieces, text: str, span: Span, found: Value, number: _Number, about: bool) -> bool:
     """Whether an expression at some characters, or the number, may mean something else than was read."""
     given, value = number.value, found.value
     assert given is not None
     before, after = _around(text, span[0], number.span[1])
     kinds = {one.kind for one in found.items}
     percents = "%" in kinds and "of" not in kinds and value * 100 == given  # `20% x 3 = 60`
-    unit = Fraction(10) ** -_shown_places(number)
+    digits = str(given)
+    zeros = 0 if number.places or not given else len(digits) - len(digits.rstrip("0"))
+    unit = Fraction(10) ** (zeros - number.places)  # of its last digit that counts: `52 * 40 ≈ 2,000`
     return (
         _FRACTION.search(text, *span) is not None
         or _has_part_before(pieces, span[0])
         or _measures_differ(pieces, (span[0], number.span[1]), number.span)
         or _has_part_after(pieces, number.span)
+        or (about and abs(value - given) * 2 <= unit)
         or (abs(value - given) < unit and _ROUNDING.search(f"{before}\n{after}") is not None)
         or percents
         or (number.percent and _is_quotient(found) and value == given)
@@ -334,8 +331,9 @@ def _leaves_rest(after: str, number: _Number, found: Value) -> bool:
 
 def _around(text: str, first: int, last: int) -> tuple[str, str]:
     """The rest of the sentence before and after some characters."""
-    begin = max(text.rfind(end, 0, first) for end in (". ", "? ", "! ", "\n"))
-    return text[begin + 1 : first], re.split(r"[.?!]\s|\n", text[last:], maxsplit=1)[0]
+    least = max(first - MOST_READ, 0)
+    begin = max(text.rfind(end, least, first) for end in (". ", "? ", "! ", "\n"))
+    return text[max(begin + 1, least) : first], re.split(r"[.?!]\s|\n", text[last : last + MOST_READ], maxsplit=1)[0]
 
 
 def _is_part(before: str, sign: str, found: Value, given: Fraction) -> bool:
