@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
-    "sft": {"accelerate", "datasets", "huggingface_hub", "peft", "torch", "transformers", "trl", "yaml"},
+    "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "commands": {"torch", "transformers"},
     "cli": {"transformers"},
     "__main__": set(),

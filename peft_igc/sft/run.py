@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import HfApi
 from transformers import PrinterCallback, ProgressCallback, set_seed
 
 from ..data.dataset import to_dataset
@@ -105,7 +104,7 @@ def main(parsed: Parsed) -> IGCTrainer:
     else:
         failure = None if config is None else close(trainer, held, batches)
         trainer.accelerator.print(_how_to_try(parsed, failure))
-    if training.push_to_hub and trainer.is_world_process_zero():
+    if training.push_to_hub:
         _upload(trainer)
     end(trainer)
     return trainer
@@ -178,15 +177,9 @@ def _save(trainer: IGCTrainer, config: IGCConfig | None, parsed: Parsed) -> None
 def _upload(trainer: IGCTrainer) -> None:
     """Uploads the output folder as it is: `Trainer.push_to_hub` (transformers 5.23) would save config and card again,
     without the calibration and the verdict."""
-    args = trainer.args
-    trainer._finish_current_push()  # of a checkpoint
-    HfApi(token=args.hub_token).upload_folder(
-        repo_id=str(trainer.hub_model_id),
-        folder_path=args.output_dir,
-        commit_message="End of training",
-        ignore_patterns=["_*", "checkpoint-*"],
-        revision=args.hub_revision,
-    )
+    for name in ("save_model", "create_model_card"):
+        setattr(trainer, name, lambda *_, **__: None)
+    trainer.push_to_hub()
 
 
 def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:

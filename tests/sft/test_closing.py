@@ -145,7 +145,7 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     cards = []
     monkeypatch.setattr(IGCTrainer, "init_hf_repo", lambda self: setattr(self, "hub_model_id", "me/it"))
     upload = lambda *_, folder_path, **__: cards.append(Path(folder_path, "README.md").read_text())  # noqa: E731
-    monkeypatch.setattr(run.HfApi, "upload_folder", upload)
+    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", upload)
     assert run.run(line_of(base, tmp_path, "--push_to_hub")) == 1
     printed = capsys.readouterr().out
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
